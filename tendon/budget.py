@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Latency budget: what the turns of a run took, stage by stage, against the two lines.
+
+Knows the stages of the wire and the budget; knows nothing about how the stamps were taken.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from protos.latency import STAGES
+
+BACKBONE_BUDGET_MS = 160.0
+END_TO_END_BUDGET_MS = 250.0
+BACKBONE_STAGES = ('queue', 'vision', 'prefill', 'decode')
+NETWORK_STAGES = ('uplink', 'downlink')
+AFTER_COMMAND = ('motion_onset',)  # reported, but behind the end of the budget
+
+
+@dataclass(frozen=True)
+class TurnTimes:
+    """One turn from the image's stamp to the first command of its plan; all durations in [ms]."""
+
+    turn_id: str
+    start_ms: float  # on the robot's monotonic clock
+    stages_ms: dict[str, float]
+    wall_ms: float
+
+    @property
+    def backbone_ms(self) -> float:
+        """What the backbone took on its own clock."""
+        return sum(self.stages_ms.get(stage, 0.0) for stage in BACKBONE_STAGES)
+
+    @property
+    def residual_ms(self) -> float:
+        """What the stages leave unexplained of the wall clock."""
+        return self.wall_ms - sum(
+            value for stage, value in self.stages_ms.items() if stage not in AFTER_COMMAND
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """Percentiles of one stage or sum [ms]."""
+
+    name: str
+    p50: float
+    p95: float
+    p99: float
+    max: float
+    budget: float | None = None
+
+
+def row(name: str, values: Sequence[float], budget: float | None = None) -> Row:
+    """Summarise values [ms]. Raises ValueError where there is none."""
+    if not values:
+        raise ValueError(f'no turn has a value for {name!r}')
+    p50, p95, p99 = (float(np.percentile(values, q)) for q in (50, 95, 99))
+    return Row(name, p50, p95, p99, max(values), budget)
+
+
+def stage_rows(turns: Sequence[TurnTimes]) -> list[Row]:
+    """Return one row per stage that any turn has, in the order of the data path."""
+    return [
+        row(stage, [turn.stages_ms[stage] for turn in turns if stage in turn.stages_ms])
+        for stage in STAGES
+        if any(stage in turn.stages_ms for turn in turns)
+    ]
+
+
+def total_rows(turns: Sequence[TurnTimes]) -> list[Row]:
+    """Return the sums that have a budget, and the residual."""
+    return [
+        row('backbone', [turn.backbone_ms for turn in turns], BACKBONE_BUDGET_MS),
+        row('end to end', [turn.wall_ms for turn in turns], END_TO_END_BUDGET_MS),
+        row('residual', [abs(turn.residual_ms) for turn in turns]),
+    ]
+
+
+def slowest_stage(turns: Sequence[TurnTimes]) -> Row:
+    """Return the stage with the largest median."""
+    inside = [entry for entry in stage_rows(turns) if entry.name not in AFTER_COMMAND]
+    return max(inside, key=lambda entry: entry.p50)
+
+
+def summary(turns: Sequence[TurnTimes]) -> dict[str, Any]:
+    """Return the figures that scripts read."""
+    backbone, end_to_end, residual = total_rows(turns)
+    return {
+        'turns': len(turns),
+        'backbone_ms_p50': round(backbone.p50, 2),
+        'e2e_ms_p50': round(end_to_end.p50, 2),
+        'e2e_ms_p99': round(end_to_end.p99, 2),
+        'residual_ms_p50': round(residual.p50, 3),
+        'slowest_stage': slowest_stage(turns).name,
+        'stages_ms_p50': {entry.name: round(entry.p50, 3) for entry in stage_rows(turns)},
+    }
+
+
+def read_traces(path: Path) -> list[TurnTimes]:
+    """Read the robot's JSON lines; turns that led to no command are left out.
+
+    Raises:
+      FileNotFoundError: if the robot wrote no file.
+    """
+    turns = []
+    for line in path.read_text().splitlines():
+        record = json.loads(line)
+        if record.get('wall_ns') is None:
+            continue
+        stages = {name: value / 1e6 for name, value in record['stages_ns'].items()}
+        turns.append(
+            TurnTimes(record['turn_id'], record['start_ns'] / 1e6, stages, record['wall_ns'] / 1e6)
+        )
+    return turns
