@@ -193,13 +193,13 @@ def _name(vocabulary: Vocabulary, allowed: Callable[[Thing], bool]) -> _Name:
     return vocabulary.thing(str(reply).strip())
 
 
-def _locations() -> Generator[Location, 'str | float', Point]:
+def _locations() -> Generator[Location, str | float, Point]:
     x = yield Location()
     y = yield Location()
     return float(x), float(y)
 
 
-def _skeleton(tasks: tuple[str, ...]) -> Generator[Choice, 'str | float', str]:
+def _skeleton(tasks: tuple[str, ...]) -> Generator[Choice, str | float, str]:
     if not tasks:
         return ''
     reply = yield Choice(tuple(SKELETONS[task] for task in tasks))

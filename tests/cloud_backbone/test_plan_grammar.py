@@ -10,8 +10,8 @@ from cloud_backbone.plan_grammar import (
     Choice,
     compose,
     fault_of,
-    LOCATION_BINS,
     Location,
+    LOCATION_BINS,
     moves,
     parse,
     PlanDraft,
@@ -54,9 +54,7 @@ def test_put_text_is_the_agreed_one() -> None:
         ' The red cube is at <042><069>, the blue bin at <042><069>.'
         ' Plan: reach A, grasp A, lift, move B, place B, lift, home.'
     )
-    assert thought_of(draft) == (
-        'The red cube is at <042><069>, the blue bin at <042><069>.'
-    )
+    assert thought_of(draft) == ('The red cube is at <042><069>, the blue bin at <042><069>.')
 
 
 def test_refusal_and_done_have_their_own_texts() -> None:
