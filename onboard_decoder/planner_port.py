@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the robot needs of a backbone: ask without waiting, look for the answer later.
+
+``planner_client`` does it over the network; an evaluation may wrap it to add simulated delay; a
+test may script it. Nothing here blocks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from onboard_decoder.plan import ActionPlan
+
+
+class Link(Enum):
+    """State of the link to the backbone."""
+
+    CONNECTING = 'connecting'  # no session yet
+    READY = 'ready'  # turns can be asked
+    DEGRADED = 'degraded'  # session was there, link is being opened again
+    LOST = 'lost'  # refused, or gone for long; still trying now and then
+    CLOSED = 'closed'  # by us
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What the backbone granted in its welcome."""
+
+    session_id: str
+    epoch: int
+    resumed: bool
+    model_fingerprint: str
+    image_width_px: int
+    image_height_px: int
+    latent_size: int
+    max_message_bytes: int
+    max_instruction_chars: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerState:
+    """Link state, one sentence why, and the grant while there is a session."""
+
+    link: Link
+    reason: str = ''
+    grant: Grant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest:
+    """One question.
+
+    ``images`` maps a camera's name to a JPEG of the granted size; ``joint_positions`` are in the
+    manifest's order; ``deadline_s`` is the time after which the answer is of no use.
+    """
+
+    turn_id: str
+    instruction: str
+    images: Mapping[str, bytes]
+    joint_positions: tuple[float, ...]
+    observation_epoch: int
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TurnAnswer:
+    """A plan, and how it came about; times are on the robot's clock."""
+
+    turn_id: str
+    plan: ActionPlan
+    sent_ns: int
+    received_ns: int
+    backbone_ns: Mapping[str, int] = field(default_factory=dict)  # stage -> duration [ns]
+    reused_token_count: int = 0
+    computed_token_count: int = 0
+
+
+class Remedy(Enum):
+    """What to do about a turn that failed."""
+
+    RETRY = 'retry'
+    REOPEN = 'reopen'  # the client does so by itself; then ask again
+    FIX = 'fix'  # asking the same again will not help
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFailure:
+    """Why there is no plan, and what to do; ``reason`` is for machines, ``message`` for people."""
+
+    turn_id: str
+    reason: str
+    message: str
+    remedy: Remedy
+
+
+class PendingTurn(Protocol):
+    """A turn that was asked."""
+
+    def poll(self) -> TurnAnswer | TurnFailure | None:
+        """Return the result, or None while there is none. Never waits."""
+        ...
+
+    def cancel(self) -> None:
+        """Withdraw the turn; a late answer is dropped."""
+        ...
+
+
+class PlannerPort(Protocol):
+    """A backbone as the robot sees it."""
+
+    def state(self) -> PlannerState:
+        """Return the link's state. Never waits."""
+        ...
+
+    def submit(self, turn: TurnRequest) -> PendingTurn:
+        """Ask. Never waits. Raises PlannerUnavailable where there is no session."""
+        ...
+
+    def close(self) -> None:
+        """End the session."""
+        ...
