@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Image to tokens of the language decoder: pooled patches, then the things in the image.
+
+An object token carries the word vectors of its colour and kind (the same rows that the
+instruction uses, so that the decoder matches words instead of learning pairs by heart), a
+code of its place, and the words of the things that it touches or rests in.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import nn, Tensor
+from torch.nn import functional
+
+from cloud_backbone.model.configuration import PATCH_TOKENS, TendonVlmConfig
+from cloud_backbone.model.dense_head import Candidates, Cells, DenseHead, pick_candidates
+from cloud_backbone.model.position_code import grid_code, point_code
+from cloud_backbone.model.vision_encoder import VisionEncoder, VisionFeatures
+
+REACHES = (0.03, 0.10)  # start of the learned radii [share of the image side]
+POSITION_GAIN = 0.15
+
+
+class ImageTokens(NamedTuple):
+    """tokens: (batch, image_tokens, hidden); candidates and cells: what they rest on."""
+
+    tokens: Tensor
+    candidates: Candidates
+    cells: Cells
+
+
+class WordTable(NamedTuple):
+    """Rows of the decoder's word table: colours (colours, hidden), kinds (kinds, hidden)."""
+
+    colours: Tensor
+    kinds: Tensor
+
+
+class ObjectTokens(nn.Module):
+    """Turns vision features into the tokens that stand for an image."""
+
+    def __init__(self, config: TendonVlmConfig, encoder: VisionEncoder) -> None:
+        super().__init__()
+        hidden = config.text_config.hidden_size
+        self.object_tokens = config.object_tokens
+        self.pool = encoder.coarse_side // int(PATCH_TOKENS**0.5)
+        self.head = DenseHead(encoder.fine_width)
+        self.patch = _projector(encoder.coarse_width, hidden)
+        self.object = _projector(encoder.fine_width, hidden)
+        side = int(PATCH_TOKENS**0.5)
+        self.patch_position = nn.Parameter(POSITION_GAIN * grid_code(side, hidden))
+        self.position_gain = nn.Parameter(torch.full((hidden,), POSITION_GAIN))
+        self.reach = nn.Parameter(torch.tensor(REACHES))
+        self.neighbour = nn.ModuleList(nn.Linear(hidden, hidden, bias=False) for _ in REACHES)
+        self.state = nn.Parameter(0.1 * torch.randn(2, hidden))
+
+    def forward(self, features: VisionFeatures, words: WordTable) -> ImageTokens:
+        """Return patch tokens, then object tokens."""
+        cells = self.head(features.fine)
+        found = pick_candidates(cells, self.object_tokens)
+        tokens = torch.cat([self._patches(features), self._objects(features, found, words)], 1)
+        return ImageTokens(tokens, found, cells)
+
+    def _patches(self, features: VisionFeatures) -> Tensor:
+        """Return (batch, patch_tokens, hidden)."""
+        batch, cells, width = features.coarse.shape
+        side = int(cells**0.5)
+        grid = features.coarse.transpose(1, 2).reshape(batch, width, side, side)
+        pooled = functional.avg_pool2d(grid, self.pool).flatten(2).transpose(1, 2)
+        return self.patch(pooled).float() + self.patch_position.float()
+
+    def _objects(self, features: VisionFeatures, found: Candidates, words: WordTable) -> Tensor:
+        """Return (batch, object_tokens, hidden); an unlikely thing fades to zero."""
+        fine = features.fine.flatten(2).transpose(1, 2)  # (batch, fine_cells, fine_width)
+        index = found.cell[..., None].expand(-1, -1, fine.shape[-1])
+        place = point_code(found.point.detach(), self.position_gain.numel())
+        name = self._name(found.reading, words)
+        presence = torch.sigmoid(found.reading.presence.detach())[..., None]
+        token = self.object(fine.gather(1, index)).float() + name
+        token = token + place * self.position_gain.float() + self._state(found.reading)
+        token = token + self._neighbours(found, name * presence, presence)
+        return token * presence
+
+    def _name(self, reading: Cells, words: WordTable) -> Tensor:
+        """Return the expected word vector of colour and kind, (batch, object_tokens, hidden)."""
+        colour = reading.colour.detach().softmax(-1) @ words.colours.float()
+        return colour + reading.kind.detach().softmax(-1) @ words.kinds.float()
+
+    def _state(self, reading: Cells) -> Tensor:
+        flags = torch.stack([reading.supported, reading.held], dim=-1).detach()
+        return torch.sigmoid(flags) @ self.state.float()
+
+    def _neighbours(self, found: Candidates, name: Tensor, presence: Tensor) -> Tensor:
+        """Return words of the things within each reach, (batch, object_tokens, hidden)."""
+        point = found.point.detach()
+        gap = (point[:, :, None] - point[:, None, :]).norm(dim=-1)
+        others = 1.0 - torch.eye(gap.shape[-1], device=gap.device)
+        total = torch.zeros_like(name)
+        for reach, mix in zip(self.reach.float(), self.neighbour, strict=True):
+            near = torch.sigmoid((reach - gap) * 100.0) * others
+            total = total + mix(near @ name).float()
+        return total
+
+
+def _projector(width: int, hidden: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, hidden))
