@@ -5,23 +5,18 @@ Knows which relations a scene already fulfils and what the arm can do (it takes 
 bin and nothing from under another thing). Does not know plans, images or poses of the arm.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+import math
 from typing import Literal, Protocol
 
 from numpy.random import Generator
-
+from sim.entity import BIN_COLOURS, HELD_OUT, OBJECT_COLOURS, OBJECT_KINDS, STACKABLE_KINDS
 from sim.wordings import ARTICLES, CLOSINGS, OPENINGS, SYNONYMS, TRAINING, UNSEEN
 
 Name = tuple[str, str]
 Wording = Literal['known', 'unseen']
 Outcome = Literal['steps', 'done', 'refused']
-
-OBJECT_COLOURS = ('red', 'green', 'blue', 'yellow', 'purple', 'orange')
-OBJECT_KINDS = ('cube', 'ball', 'cylinder')
-BIN_COLOURS = (*OBJECT_COLOURS, 'white', 'black')
-HELD_OUT: tuple[Name, ...] = (('green', 'ball'), ('purple', 'cube'), ('yellow', 'cylinder'))
 
 TASKS = ('put', 'put', 'put', 'stack', 'pick', 'pick', 'push')
 TYPO_SHARE = 0.05
@@ -125,11 +120,11 @@ def _state(things: Sequence[Thing], task: str, i: int, j: int) -> str | None:
     if task == 'put' and b.kind == 'bin':
         empty = all(other.inside != j for other in things)
         return 'done' if a.inside == j else 'steps' if empty and _free(things, i) else None
-    if task == 'stack' and b.kind in ('cube', 'cylinder'):
+    if task == 'stack' and b.kind in STACKABLE_KINDS:
         if a.inside == j:
             return 'done'
         return 'steps' if a.kind != 'ball' and _free(things, i) and _free(things, j) else None
-    if task == 'push' and b.kind == 'bin' and a.kind in ('cube', 'cylinder') and _free(things, i):
+    if task == 'push' and b.kind == 'bin' and a.kind in STACKABLE_KINDS and _free(things, i):
         distance = math.hypot(a.x - b.x, a.y - b.y)
         return 'done' if distance < TOUCHING_M else 'steps' if distance > APART_M else None
     return None
@@ -141,7 +136,7 @@ def _absent(rng: Generator, things: Sequence[Thing], novel: bool) -> list[_Meani
     objects = [(c, k) for c in OBJECT_COLOURS for k in OBJECT_KINDS if (c, k) not in here]
     objects = [name for name in objects if novel or name not in HELD_OUT]
     bins = [i for i, thing in enumerate(things) if thing.kind == 'bin']
-    bases = [i for i, t in enumerate(things) if t.kind in ('cube', 'cylinder') and _free(things, i)]
+    bases = [i for i, t in enumerate(things) if t.kind in STACKABLE_KINDS and _free(things, i)]
     gone = objects[rng.integers(len(objects))]
     found: list[_Meaning] = [('pick', gone, None, -1, -1)]
     for task, places in (('put', bins), ('stack', bases), ('push', bins)):

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from protos.latency import STAGES
 
 BACKBONE_BUDGET_MS = 160.0

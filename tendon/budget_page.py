@@ -9,7 +9,8 @@ from pathlib import Path
 from tendon.budget import Row, slowest_stage, stage_rows, total_rows, TurnTimes
 
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem;
+       padding: 0 1rem; }
 table { border-collapse: collapse; } td, th { padding: .2rem .9rem; text-align: right; }
 td:first-child, th:first-child { text-align: left; } tr.sum td { font-weight: 600; }
 th { border-bottom: 1px solid #888; } img { max-width: 100%; } .over { color: #b3361b; }
@@ -19,7 +20,7 @@ th { border-bottom: 1px solid #888; } img { max-width: 100%; } .over { color: #b
 def write_page(
     turns: Sequence[TurnTimes], picture: Path, path: Path, title: str, note: str
 ) -> None:
-    """Write the page; ``picture`` is a PNG that goes into it, ``note`` says how it was measured."""
+    """Write the page; ``picture`` is a PNG that goes into it, ``note`` tells how it came about."""
     image = base64.b64encode(picture.read_bytes()).decode()
     slow = slowest_stage(turns)
     lines = [_line(entry, '') for entry in stage_rows(turns)]

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from tendon.budget import (
     AFTER_COMMAND,
     BACKBONE_BUDGET_MS,

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
-
-from tendon.budget import Row, TurnTimes, slowest_stage, stage_rows, total_rows
+from tendon.budget import Row, slowest_stage, stage_rows, total_rows, TurnTimes
 
 
 def print_budget(turns: Sequence[TurnTimes], console: Console) -> None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-
-from sim.instructions import HELD_OUT, sample
+from sim.entity import HELD_OUT
+from sim.instructions import sample
 from sim.wordings import TRAINING, UNSEEN
 
 

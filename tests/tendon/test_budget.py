@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-
 from tendon.budget import read_traces, slowest_stage, stage_rows, summary, TurnTimes
 from tendon.budget_page import write_page
 from tendon.budget_picture import draw_budget

@@ -6,7 +6,6 @@ from pathlib import Path
 import time
 
 import pytest
-
 from tendon.errors import PartDied, PartNotReady
 from tendon.stack import ros_environment, Stack
 
