@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All numbers of the robot's behaviour that are no property of an arm, in one tree of settings.
+
+Built once, at the entry point; a value out of its range is refused then. Numbers of an arm are in
+its manifest.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar
+
+from onboard_decoder.errors import SettingsError
+
+Number = TypeVar('Number', int, float)
+
+
+def bounded(default: Number, low: Number, high: Number, text: str) -> Number:
+    """Declare a setting: its default, its range (both ends allowed), and what it means."""
+    value: Number = field(default=default, metadata={'low': low, 'high': high, 'text': text})
+    return value
+
+
+class _Checked:
+    """Refuses values outside the ranges that ``bounded`` declared."""
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):  # type: ignore[arg-type]
+            low, high = entry.metadata['low'], entry.metadata['high']
+            value = getattr(self, entry.name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise SettingsError(entry.name, value, 'a number')
+            if not low <= value <= high:
+                raise SettingsError(entry.name, value, f'in {low:g}..{high:g}')
+            if isinstance(entry.default, int) and not isinstance(value, int):
+                raise SettingsError(entry.name, value, 'a whole number')
+
+
+@dataclass(frozen=True)
+class ChunkSettings(_Checked):
+    """How chunks of joint targets are made and played."""
+
+    decode_every_ticks: int = bounded(8, 1, 100, 'Ticks between two runs of the decoder')
+    fade_ticks: int = bounded(10, 1, 100, 'Ticks of the cross-fade from the old chunk to the new')
+    chunk_max_age_s: float = bounded(
+        0.6, 0.02, 10.0, 'Age of the joints that a chunk was made from, after which it expires [s]'
+    )
+    decode_slow_s: float = bounded(0.02, 0.001, 1.0, 'A decoder run above this is a fault [s]')
+    decode_window: int = bounded(20, 1, 1000, 'Runs that the delay estimate looks back on')
+    follow_gain_per_s: float = bounded(
+        12.0, 1.0, 50.0, 'How fast the commands close a distance to the chunk [1/s]'
+    )
+
+
+@dataclass(frozen=True)
+class SuccessSettings(_Checked):
+    """When a step counts as done."""
+
+    at_target_m: float = bounded(0.012, 0.001, 0.2, 'Distance of the tool to its target [m]')
+    remaining_s: float = bounded(0.08, 0.0, 2.0, 'What the decoder says is left of the step [s]')
+    rest_ratio: float = bounded(
+        0.02, 0.001, 0.5, 'At rest: no joint faster than this share of its limit'
+    )
+    settle_s: float = bounded(0.1, 0.0, 5.0, 'How long the condition must hold [s]')
+    holding_margin: float = bounded(
+        0.08, 0.0, 0.4, 'Holding: fingers at least this far, as opening, from closed and from open'
+    )
+    released_margin: float = bounded(
+        0.15, 0.0, 0.5, 'Released: opening at least the wanted one less this'
+    )
+    lost_s: float = bounded(0.3, 0.02, 5.0, 'Fingers closed this long: the thing is lost [s]')
+
+
+@dataclass(frozen=True)
+class TaskLimits(_Checked):
+    """Limits of one task: attempts, turns, time."""
+
+    max_attempts: int = bounded(3, 1, 20, 'Plans that are executed for one instruction')
+    max_turns: int = bounded(30, 1, 1000, 'Questions to the backbone for one instruction')
+    max_task_s: float = bounded(180.0, 1.0, 86400.0, 'Time for one instruction [s]')
+    step_timeout_s: float = bounded(8.0, 0.1, 600.0, 'Time for one step [s]')
+    turn_deadline_s: float = bounded(
+        5.0, 0.02, 600.0, 'Time after which an answer is of no use [s]'
+    )
+    retry_first_s: float = bounded(0.2, 0.0, 60.0, 'Wait before the first repeated question [s]')
+    retry_most_s: float = bounded(2.0, 0.0, 600.0, 'Longest wait between two questions [s]')
+    planner_wait_s: float = bounded(
+        60.0, 0.1, 86400.0, 'How long a task waits without a backbone, then gives up [s]'
+    )
+    look_wait_s: float = bounded(5.0, 0.1, 600.0, 'How long a task waits for a fresh image [s]')
+    retreat_m: float = bounded(0.15, 0.0, 1.0, 'How far the tool goes up after a failed step [m]')
+
+
+@dataclass(frozen=True)
+class WatchdogLimits(_Checked):
+    """Ages after which something counts as missing."""
+
+    joints_stale_s: float = bounded(0.25, 0.02, 10.0, 'Age of the joints: brake [s]')
+    image_stale_s: float = bounded(1.0, 0.02, 60.0, 'Age of the image when one is needed [s]')
+    plan_late_s: float = bounded(0.25, 0.02, 60.0, 'A turn without an answer is late [s]')
+    range_tolerance: float = bounded(
+        0.25, 0.0, 10.0,
+        'Measured joint beyond its limits by more than this share of its range: wrong unit'
+    )
+
+
+@dataclass(frozen=True)
+class RobotSettings:
+    """Everything that the robot's behaviour depends on besides its manifest."""
+
+    chunks: ChunkSettings = field(default_factory=ChunkSettings)
+    success: SuccessSettings = field(default_factory=SuccessSettings)
+    limits: TaskLimits = field(default_factory=TaskLimits)
+    watchdog: WatchdogLimits = field(default_factory=WatchdogLimits)
+
+    def changed(self, values: Mapping[str, float | int]) -> 'RobotSettings':
+        """Return a copy with settings replaced, named as 'limits.max_attempts'.
+
+        Raises:
+          SettingsError: for an unknown name or a value out of its range.
+        """
+        groups = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        for name, value in values.items():
+            group, _, key = name.partition('.')
+            if group not in groups or key not in {entry.name for entry in fields(groups[group])}:
+                raise SettingsError(name, value, f'one of {", ".join(setting_names())}')
+            groups[group] = replace(groups[group], **{key: value})
+        return RobotSettings(**groups)
+
+
+def setting_names() -> list[str]:
+    """Return all names that ``RobotSettings.changed`` takes."""
+    defaults = RobotSettings()
+    return [
+        f'{group.name}.{entry.name}'
+        for group in fields(defaults)
+        for entry in fields(getattr(defaults, group.name))
+    ]
