@@ -10,7 +10,7 @@ PROTOS = Path(__file__).resolve().parent
 
 
 def generate() -> None:
-    """Write ``*_pb2.py``, ``*_pb2.pyi`` and ``*_pb2_grpc.py``. Raises RuntimeError if protoc does."""
+    """Write ``*_pb2.py``, ``*_pb2.pyi`` and ``*_pb2_grpc.py``; RuntimeError if protoc fails."""
     # Imported here: a machine that only runs the package needs no compiler.
     from grpc_tools import protoc
 

@@ -1,0 +1,63 @@
+# One command each: demo, test, check, bench. Needs git, make, python3 with its venv module.
+# PYTHON: interpreter of the environment. TORCH: how to get torch, for example
+# make TORCH='torch==2.13.0 --index-url <index of the CPU wheels>' to save 3 GB of CUDA libraries.
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PACKAGES := cloud_backbone onboard_decoder protos sim tendon
+RENDERING := libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+# Everything runs as modules of the environment's python, so that nothing needs an activated shell.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test check bench venv rendering clean help
+
+help:
+	@echo 'make demo    one instruction, done by the simulated arm; writes runs/demo'
+	@echo 'make test    check, then all tests'
+	@echo 'make check   linters, types, import contracts, wire'
+	@echo 'make bench   the latency budget, measured; writes runs/bench'
+	@echo 'make venv    only the environment $(VENV)'
+	@echo 'make clean   removes the environment and what was built'
+
+demo: venv
+	tendon demo --out runs/demo
+
+test: check
+	python -m pytest
+
+check: venv
+	ruff check .
+	mypy
+	lint-imports
+	buf lint
+
+bench: venv
+	tendon bench latency --out runs/bench
+
+venv: $(STAMP)
+
+$(STAMP): setup.py pyproject.toml constraints.txt $(wildcard protos/*.proto) | rendering
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV) || \
+	  { rm -rf $(VENV); echo "tendon: no venv module; try: $(SUDO) apt-get install python3-venv" >&2; exit 1; }
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo 'tendon: needs Python 3.10 or newer; set PYTHON=' >&2; exit 1; }
+	$(BIN)/python -m pip install $(TORCH)
+	$(BIN)/python -m pip install -c constraints.txt -e '.[all]'
+	@touch $@
+
+# Mesa's software renderer draws the camera images where there is no screen and no GPU.
+rendering:
+	@if dpkg -s $(RENDERING) >/dev/null 2>&1; then :; \
+	elif command -v apt-get >/dev/null; then \
+	  echo 'tendon: installing $(RENDERING)'; \
+	  $(SUDO) apt-get update -q && \
+	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $(RENDERING); \
+	else echo 'tendon: no apt-get here; if tendon doctor cannot render, install Mesa with EGL' >&2; fi
+
+clean:
+	rm -rf $(VENV) build install log *.egg-info
+	find $(PACKAGES) -name '*_pb2*' -delete

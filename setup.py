@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All metadata of the distribution and ROS package ``tendon``; serves pip and colcon alike."""
+
+from glob import glob
+from pathlib import Path
+import sys
+
+from setuptools import find_packages, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).resolve().parent
+
+# The wheels of ROS 2 exist for this platform only; elsewhere rclpy comes from a ROS install.
+ROS_WHEELS = "; sys_platform == 'linux' and platform_machine == 'x86_64'"
+
+# Reasons and licences: docs/dependencies.md. The versions that were tested: constraints.txt.
+CORE = [
+    'grpcio>=1.85.1,<2',
+    'numpy>=1.26,<3',
+    'opencv-python-headless>=4.9,<5',
+    'protobuf>=7.35.1,<8',
+    'pyyaml>=6,<7',
+    'rich>=13,<16',
+    'typer>=0.15,<1',
+]
+EXTRAS = {
+    'cloud': [
+        'grpcio-health-checking>=1.85.1,<2',
+        'grpcio-reflection>=1.85.1,<2',
+        'pillow>=10',
+        'safetensors>=0.5,<1',
+        'tokenizers>=0.21,<1',
+        'torch>=2.6,<3',
+        'transformers>=5.2,<6',
+    ],
+    'robot': ['onnxruntime>=1.20,<2', 'ruckig>=0.15,<1'],
+    'sim': ['daqp>=0.7,<1', 'mink>=1,<2', 'mujoco>=3.3,<5'],
+    'ros': [
+        'ros-jazzy-rclpy[fastrtps]==7.1.6' + ROS_WHEELS,
+        'ros-jazzy-common-interfaces==5.3.6' + ROS_WHEELS,
+        'ros-jazzy-lifecycle-msgs==2.0.3' + ROS_WHEELS,
+    ],
+    'train': ['onnx>=1.17,<2', 'onnxscript>=0.3,<1', 'torch>=2.6,<3'],
+    'report': ['matplotlib>=3.8,<4', 'mcap>=1.2,<2'],
+    'test': [
+        'buf-bin>=1.50,<2',
+        'grpcio-tools>=1.85.1,<2',
+        'hypothesis>=6.100,<7',
+        'import-linter>=2.3,<3',
+        'mypy>=1.15,<3',
+        'pytest>=8,<10',
+        'pytest-asyncio>=0.25,<2',
+        'pytest-timeout>=2.3,<3',
+        'ruff>=0.11,<1',
+        'types-grpcio>=1',
+        'types-protobuf>=5',
+        'types-PyYAML>=6',
+    ],
+}
+EXTRAS['all'] = sorted({requirement for extra in EXTRAS.values() for requirement in extra})
+
+
+def generate_messages() -> None:
+    """Write the message classes beside the .proto files."""
+    sys.path.insert(0, str(ROOT / 'protos'))
+    try:
+        from generate import generate
+        generate()
+    except ImportError as error:
+        raise SystemExit(
+            f'cannot generate the message classes ({error}); '
+            "run: pip install 'grpcio-tools==1.85.1'"
+        ) from error
+    finally:
+        sys.path.pop(0)
+
+
+class BuildPy(build_py):
+    """The build of pip and of colcon; generates before the files are collected."""
+
+    def run(self) -> None:
+        """Generate, then collect."""
+        generate_messages()
+        super().run()
+
+
+class BuildExt(build_ext):
+    """What ``colcon build --symlink-install`` runs instead of build_py."""
+
+    def run(self) -> None:
+        """Generate; there is nothing to compile."""
+        generate_messages()
+        super().run()
+
+
+setup(
+    name='tendon',
+    version='0.1.0',
+    description='A robot that thinks in the cloud and moves on its own.',
+    long_description=(ROOT / 'README.md').read_text(encoding='utf-8'),
+    long_description_content_type='text/markdown',
+    author='The Tendon authors',
+    maintainer='The Tendon authors',
+    maintainer_email='maintainers@tendon.example',
+    license='Apache-2.0',
+    python_requires='>=3.10',
+    packages=find_packages(
+        include=[
+            f'{package}{suffix}'
+            for package in ('cloud_backbone', 'onboard_decoder', 'protos', 'sim', 'tendon')
+            for suffix in ('', '.*')
+        ]
+    ),
+    package_data={
+        '': ['py.typed'],
+        'protos': ['*.proto', '*_pb2.pyi'],
+        'cloud_backbone': ['checkpoints/**/*'],
+        'onboard_decoder': ['robots/**/*'],
+        'sim': ['assets/**/*'],
+    },
+    data_files=[
+        ('share/ament_index/resource_index/packages', ['resource/tendon']),
+        ('share/tendon', ['package.xml']),
+        ('share/tendon/launch', sorted(glob('launch/*.launch.py'))),
+        ('share/tendon/config', sorted(glob('config/*'))),
+    ],
+    zip_safe=False,
+    install_requires=CORE,
+    extras_require=EXTRAS,
+    cmdclass={'build_py': BuildPy, 'build_ext': BuildExt},
+    entry_points={
+        'console_scripts': [
+            'tendon = tendon.cli:main',
+            'backbone = cloud_backbone.server:main',
+            'onboard_node = onboard_decoder.onboard_node:main',
+            'arm_node = sim.arm_node:main',
+        ],
+    },
+)
