@@ -61,6 +61,7 @@ class SuccessSettings(_Checked):
         0.02, 0.001, 0.5, 'At rest: no joint faster than this share of its limit'
     )
     settle_s: float = bounded(0.1, 0.0, 5.0, 'How long the condition must hold [s]')
+    doubt_s: float = bounded(0.6, 0.0, 10.0, 'The same where the decoder expects more to come [s]')
     holding_margin: float = bounded(
         0.08, 0.0, 0.4, 'Holding: fingers at least this far, as opening, from closed and from open'
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: N818 (the names say what happened; all of them are errors)
+
 """What can go wrong on the robot's side, one class per reaction of the caller.
 
 ::

@@ -72,6 +72,10 @@ class SafetyFilter:
         self._motion, self._brake, self._braked_s = motion, brake, 0.0
         return motion
 
+    def forget(self) -> None:
+        """Want a ``reset`` before the next step."""
+        self._motion = None
+
     def step(self, target: Target | None) -> Motion:
         """Return the next motion: toward the target where that is allowed, else braking."""
         if target is None or not self._is_usable(target):

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent in its simplest honest form: look, ask, execute, look again; done, retry or give up.
+
+Knows questions through ``TurnAsker`` and motion through ``StepRunner``. ``think`` returns at once;
+while it has nothing to do the arm holds.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from onboard_decoder.agent.step_runner import Body, Progress, StepRunner
+from onboard_decoder.agent.success import SuccessJudge
+from onboard_decoder.agent.turn_asker import GaveUp, Log, TurnAsker, Waiting
+from onboard_decoder.clock import to_ns, to_s
+from onboard_decoder.config import TaskLimits
+from onboard_decoder.kinematics import ForwardKinematics
+from onboard_decoder.manifest import Manifest
+from onboard_decoder.plan import ActionPlan, Outcome, PlanStep, Skill
+from onboard_decoder.planner_port import TurnAnswer
+from onboard_decoder.trace_collector import TraceCollector
+
+
+class Phase(Enum):
+    """What the agent is doing."""
+
+    IDLE = 'idle'
+    LOOKING = 'looking'
+    ASKING = 'asking'
+    ACTING = 'acting'
+    RETREATING = 'retreating'
+
+
+class TaskOutcome(Enum):
+    """How a task ended."""
+
+    DONE = 'done'
+    REFUSED = 'refused'
+    FAILED = 'failed'
+    STOPPED = 'stopped'
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """A task that is over."""
+
+    instruction: str
+    outcome: TaskOutcome
+    reason: str
+    attempts: int
+    turns: int
+    duration_s: float
+
+
+class TaskLoop:
+    """Carries one instruction through; a new one replaces it."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        kinematics: ForwardKinematics,
+        asker: TurnAsker,
+        runner: StepRunner,
+        judge: SuccessJudge,
+        limits: TaskLimits,
+        traces: TraceCollector,
+        log: Log,
+    ) -> None:
+        self._manifest, self._kinematics = manifest, kinematics
+        self._asker, self._runner, self._judge = asker, runner, judge
+        self._limits, self._traces, self._log = limits, traces, log
+        self._acting = Phase.IDLE  # ACTING or RETREATING while steps are run
+        self._began_ns = 0
+        self._plan: ActionPlan | None = None
+        self._last_failure = ''
+        self.instruction = ''
+        self.attempts = 0
+        self.result: TaskResult | None = None
+
+    @property
+    def phase(self) -> Phase:
+        """What the agent is doing."""
+        if self._acting is not Phase.IDLE or not self.instruction:
+            return self._acting
+        return Phase.LOOKING if self._asker.waiting is Waiting.IMAGE else Phase.ASKING
+
+    @property
+    def plan(self) -> ActionPlan | None:
+        """The plan of this attempt."""
+        return self._plan
+
+    def begin(self, instruction: str, now_ns: int) -> None:
+        """Take an instruction; one that is under way is stopped."""
+        if self.instruction:
+            self.stop('replaced by another instruction', now_ns)
+        self._log('task', instruction=instruction)
+        self.instruction, self._began_ns = instruction, now_ns
+        self.attempts, self.result, self._plan, self._last_failure = 0, None, None, ''
+        self._asker.begin(instruction, now_ns, first_of_task=True)
+
+    def stop(self, reason: str, now_ns: int) -> None:
+        """End the task, if there is one."""
+        if self.instruction:
+            self._end(TaskOutcome.STOPPED, reason, now_ns)
+
+    def think(self, body: Body, rest_since_ns: int | None) -> None:
+        """Do what is due now. Never waits.
+
+        Args:
+          body: what the body feels.
+          rest_since_ns: since when the arm is at rest; None while it moves.
+        """
+        if not self.instruction:
+            return
+        if body.now_ns - self._began_ns > to_ns(self._limits.max_task_s):
+            reason = f'not done after {self._limits.max_task_s:g} s'
+            self._end(TaskOutcome.FAILED, reason, body.now_ns)
+        elif self._acting is Phase.IDLE:
+            answer = self._asker.advance(body.now_ns, rest_since_ns, body.joints)
+            if isinstance(answer, GaveUp):
+                self._end(TaskOutcome.FAILED, answer.reason, body.now_ns)
+            elif answer is not None:
+                self._take_up(answer, body)
+        else:
+            self._act(body)
+
+    def _take_up(self, answer: TurnAnswer, body: Body) -> None:
+        """Decide by the kind of answer."""
+        plan = answer.plan
+        self._log('answer', turn_id=answer.turn_id, outcome=plan.outcome.value,
+                  thought=plan.thought, reason=plan.reason, confidence=plan.confidence,
+                  steps=[_step_record(step) for step in plan.steps])
+        if plan.outcome is not Outcome.STEPS and self._asker.trace is not None:
+            self._traces.close(self._asker.trace)
+        if plan.outcome is Outcome.DONE:
+            self._end(TaskOutcome.DONE, plan.reason, body.now_ns)
+        elif plan.outcome is Outcome.REFUSED:
+            first = self.attempts == 0
+            outcome = TaskOutcome.REFUSED if first else TaskOutcome.FAILED
+            self._end(outcome, plan.reason, body.now_ns)
+        elif self.attempts >= self._limits.max_attempts:
+            reason = self._last_failure or 'the backbone still sees work to do'
+            self._end(TaskOutcome.FAILED, f'{self.attempts} attempts: {reason}', body.now_ns)
+        else:
+            self._start(plan, body)
+
+    def _start(self, plan: ActionPlan, body: Body) -> None:
+        """Begin with the first step at once: its first chunk is part of the turn's latency."""
+        self.attempts += 1
+        self._plan, self._acting = plan, Phase.ACTING
+        self._runner.start(plan.steps, plan.latent)
+        trace = self._asker.trace
+        self._act(body)
+        first = self._runner.newest
+        if trace is not None and first is not None:
+            self._traces.watch(trace, first)
+
+    def _act(self, body: Body) -> None:
+        """Run the steps."""
+        index = self._runner.index
+        progress = self._runner.advance(body)
+        if progress is Progress.RUNNING:
+            return
+        self._log('step', index=index, progress=progress.value, failure=self._runner.failure)
+        if self._acting is Phase.RETREATING:
+            if progress is not Progress.STEP_DONE:
+                self._look_again(body.now_ns)
+        elif progress is Progress.FAILED:
+            self._last_failure = self._runner.failure
+            self._retreat(body)
+        elif progress is Progress.ALL_DONE:
+            self._finish_attempt(body)
+
+    def _finish_attempt(self, body: Body) -> None:
+        """After the last step: a pick is judged by the gripper, all else by a new look."""
+        if self._plan is None or not self._plan.ends_holding:
+            self._look_again(body.now_ns)
+        elif self._judge.is_holding(body.joints.positions):
+            self._end(TaskOutcome.DONE, 'the gripper holds it', body.now_ns)
+        else:
+            self._last_failure = 'the gripper holds nothing'
+            self._retreat(body)
+
+    def _look_again(self, now_ns: int) -> None:
+        """Ask the same instruction about a new image."""
+        self._acting = Phase.IDLE
+        self._runner.stop()
+        self._asker.begin(self.instruction, now_ns, first_of_task=False)
+
+    def _retreat(self, body: Body) -> None:
+        """Up and home, out of the camera's view, with the gripper as it is if it holds a thing."""
+        box = self._manifest.workspace
+        tool = self._kinematics.tool_position(body.joints.positions)
+        up = tool + np.array([0.0, 0.0, self._limits.retreat_m])
+        x, y, z = np.clip(up, box.lower_m, box.upper_m).tolist()
+        opening = self._judge.opening(body.joints.positions)
+        keep = 0.0 if self._runner.is_carrying else float(np.clip(opening, 0.0, 1.0))
+        yaw = self._kinematics.tool_yaw(body.joints.positions)
+        lift = PlanStep(Skill.LIFT, (x, y, z), tool_yaw_rad=yaw, gripper_opening=keep)
+        home = PlanStep(Skill.HOME, gripper_opening=keep if self._runner.is_carrying else 1.0)
+        self._log('retreat', reason=self._last_failure)
+        self._acting = Phase.RETREATING
+        self._runner.start((lift, home))
+
+    def _end(self, outcome: TaskOutcome, reason: str, now_ns: int) -> None:
+        """Remember how it ended and rest."""
+        self._asker.cancel()
+        self._runner.stop()
+        self.result = TaskResult(
+            instruction=self.instruction,
+            outcome=outcome,
+            reason=reason,
+            attempts=self.attempts,
+            turns=self._asker.turn_count,
+            duration_s=to_s(now_ns - self._began_ns),
+        )
+        self._log('result', outcome=outcome.value, reason=reason, attempts=self.attempts,
+                  turns=self._asker.turn_count, duration_s=self.result.duration_s)
+        self.instruction, self._acting = '', Phase.IDLE
+
+
+def _step_record(step: PlanStep) -> dict[str, object]:
+    """Return a step as it stands in the transcript."""
+    return {
+        'skill': step.skill.value,
+        'object': step.object_name,
+        'point': step.point,
+        'target_in_base_m': step.target_in_base_m,
+        'tool_yaw_rad': step.tool_yaw_rad,
+        'gripper_opening': step.gripper_opening,
+        'speed': step.speed,
+        'success': step.success.value,
+    }

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the decoder on the newest joints and hands the chunk over, labelled with ticks.
+
+Predicts at which tick the chunk can be used first, from how long the decoder took of late; the
+buffer aligns by ticks, so a wrong prediction costs smoothness at most. Knows no plan.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+import math
+
+from onboard_decoder.clock import Clock, NS_PER_S, to_ns
+from onboard_decoder.config import ChunkSettings
+from onboard_decoder.decoder_port import DecoderPort
+from onboard_decoder.observation_intake import JointState
+from onboard_decoder.plan import PlanStep
+from onboard_decoder.plan_buffer import Chunk, PlanBuffer
+
+
+@dataclass(frozen=True, slots=True)
+class TickStamp:
+    """Number of a tick and when it was."""
+
+    number: int
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A chunk that was handed over: what is left of the step, and when it was made."""
+
+    number: int
+    remaining_s: float
+    started_ns: int
+    ended_ns: int
+
+
+class ChunkMaker:
+    """Makes chunks, one after the other."""
+
+    def __init__(
+        self,
+        decoder: DecoderPort,
+        buffer: PlanBuffer,
+        clock: Clock,
+        period_s: float,
+        settings: ChunkSettings,
+    ) -> None:
+        self._decoder, self._buffer, self._clock = decoder, buffer, clock
+        self._period_ns = to_ns(period_s)
+        self._slow_ns = to_ns(settings.decode_slow_s)
+        self._durations_ns: deque[int] = deque(maxlen=settings.decode_window)
+        self._number = 0
+        self.slow_count = 0
+
+    @property
+    def expected_ns(self) -> int:
+        """How long the next run may take [ns]: the longest of the last ones."""
+        return max(self._durations_ns, default=0)
+
+    @property
+    def is_slow(self) -> bool:
+        """True if the newest run was too slow."""
+        return bool(self._durations_ns) and self._durations_ns[-1] > self._slow_ns
+
+    def make(
+        self, step: PlanStep, latent: Sequence[float], joints: JointState, tick: TickStamp
+    ) -> Made:
+        """Decode and hand over.
+
+        Args:
+          step: what to do.
+          latent: from the backbone.
+          joints: the newest.
+          tick: the newest.
+
+        Raises:
+          ChunkRefused: if the decoder's output is unusable.
+        """
+        started_ns = self._clock.now_ns()
+        ahead = self._ticks_ahead(started_ns, tick)
+        delay_ns = max(0, tick.time_ns + ahead * self._period_ns - joints.stamp_ns)
+        decoded = self._decoder.decode(
+            step, joints.positions, joints.velocities, delay_ns / NS_PER_S, latent
+        )
+        ended_ns = self._clock.now_ns()
+        self._durations_ns.append(ended_ns - started_ns)
+        self.slow_count += self.is_slow
+        self._number += 1
+        first = tick.number + ahead
+        state = first - round(delay_ns / self._period_ns)
+        self._buffer.offer(Chunk(self._number, state, first, decoded.positions))
+        return Made(self._number, decoded.remaining_s, started_ns, ended_ns)
+
+    def _ticks_ahead(self, started_ns: int, tick: TickStamp) -> int:
+        """Return how many ticks after ``tick`` the chunk can be used first."""
+        ready_ns = started_ns + self.expected_ns
+        return max(1, math.ceil((ready_ns - tick.time_ns) / self._period_ns))

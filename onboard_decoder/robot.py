@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole robot below the node: observations in, commands out, a task in between.
+
+Three callers: whoever has observations calls ``observe_*``; the command loop calls ``tick`` once a
+period; somebody calls ``think`` as often as they like. Nothing here waits, so a node does it with
+threads and real time, an evaluation in lockstep with simulated time: observe, think, tick.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+import threading
+
+import numpy as np
+from numpy.typing import NDArray
+from onboard_decoder.agent.step_runner import Body, StepRunner
+from onboard_decoder.agent.success import SuccessJudge
+from onboard_decoder.agent.task_loop import Phase, TaskLoop, TaskResult
+from onboard_decoder.agent.transcript import Event, EventSink, RecentEvents
+from onboard_decoder.agent.turn_asker import TurnAsker, Waiting
+from onboard_decoder.chunk_maker import ChunkMaker
+from onboard_decoder.clock import Clock, to_s
+from onboard_decoder.config import RobotSettings
+from onboard_decoder.decoder_port import DecoderPort
+from onboard_decoder.errors import InstructionRefused
+from onboard_decoder.fallback.watchdog import (
+    Fault,
+    Health,
+    Reaction,
+    reaction,
+    REACTIONS,
+    Watchdog,
+)
+from onboard_decoder.image_codec import Image
+from onboard_decoder.kinematics import ForwardKinematics
+from onboard_decoder.latency_budget import TurnTrace
+from onboard_decoder.manifest import Manifest
+from onboard_decoder.observation_intake import ObservationIntake
+from onboard_decoder.planner_port import PlannerPort
+from onboard_decoder.servo import Command, Publish, Servo
+from onboard_decoder.status import RobotStatus
+from onboard_decoder.trace_collector import TraceCollector
+from protos.protocol import MAX_INSTRUCTION_CHARS
+
+Array = NDArray[np.float64]
+
+
+class Robot:
+    """One robot with its agent."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        planner: PlannerPort,
+        decoder: DecoderPort,
+        clock: Clock,
+        settings: RobotSettings | None = None,
+        publish: Publish | None = None,
+        sinks: Sequence[EventSink] = (),
+    ) -> None:
+        """Wire everything; commands nothing before ``activate``.
+
+        Args:
+          manifest: the robot.
+          planner: the backbone.
+          decoder: steps to joint targets.
+          clock: all stamps and deadlines are on it.
+          settings: numbers of the behaviour; the defaults where None.
+          publish: hands a command to the arm; called inside ``tick``.
+          sinks: take the agent's events, for example a ``Transcript``.
+        """
+        self.manifest, self.settings = manifest, settings or RobotSettings()
+        self._planner, self._clock = planner, clock
+        self._recent = RecentEvents()
+        self._sinks = (self._recent, *sinks)
+        limits, watchdog = self.settings.limits, self.settings.watchdog
+        kinematics = ForwardKinematics(manifest)
+        self.intake = ObservationIntake(manifest, clock, watchdog.range_tolerance)
+        self._traces = TraceCollector(manifest)
+        self._watchdog = Watchdog(watchdog)
+        self._servo = Servo(
+            manifest, kinematics, self.intake, self._watchdog, self._traces, clock,
+            self.settings.chunks, publish or (lambda command: None),
+        )
+        self._maker = ChunkMaker(
+            decoder, self._servo.buffer, clock, manifest.control_period_s, self.settings.chunks
+        )
+        self._judge = SuccessJudge(manifest, kinematics, self.settings.success)
+        self._asker = TurnAsker(self.intake, planner, clock, limits, watchdog, self._log)
+        self._runner = StepRunner(self._maker, self._judge, self.settings)
+        self._task = TaskLoop(
+            manifest, kinematics, self._asker, self._runner, self._judge, limits, self._traces,
+            self._log,
+        )
+        self._inbox: deque[str | None] = deque()  # instructions; None is a stop
+        self._rest_since_ns: int | None = None
+        self.faults: tuple[Fault, ...] = ()
+        self.news = threading.Event()  # set when ``think`` has something to do
+
+    def observe_joints(
+        self,
+        stamp_s: float,
+        names: Sequence[str],
+        positions: Sequence[float] | Array,
+        velocities: Sequence[float] | Array | None = None,
+    ) -> None:
+        """Take measured joints, in any order. Raises JointsRefused and drops the message."""
+        self.intake.take_joints(stamp_s, names, positions, velocities)
+        if self.intake.joints is not None:
+            self._traces.felt(self.intake.joints)
+
+    def observe_image(self, camera: str, stamp_s: float, rgb: Image) -> None:
+        """Take an image (height, width, 3) RGB. Raises ImageRefused and drops the image."""
+        self.intake.take_image(camera, stamp_s, rgb)
+        self.news.set()
+
+    def ask(self, instruction: str) -> None:
+        """Give a task; it replaces the one before and ends a stop.
+
+        Raises:
+          InstructionRefused: for what no backbone takes.
+        """
+        grant = self._planner.state().grant
+        limit = grant.max_instruction_chars if grant else 0
+        self._inbox.append(_checked(instruction, limit or MAX_INSTRUCTION_CHARS))
+        self.news.set()
+
+    def stop(self) -> None:
+        """Brake at once and end the task; the next instruction starts anew."""
+        self._servo.brake()
+        self._inbox.append(None)
+        self.news.set()
+
+    def activate(self) -> None:
+        """Command from now on; the first command is the measured pose."""
+        self._rest_since_ns = None
+        self._servo.activate()
+
+    def deactivate(self) -> None:
+        """Command nothing any more; a caller that wants the arm to brake stops it first."""
+        self._servo.deactivate()
+
+    def tick(self) -> Command | None:
+        """Command one period; None while inactive or before the first joints. Never waits."""
+        return self._servo.tick()
+
+    def think(self) -> None:
+        """Do what is due: take instructions, look, ask, decode, judge. Never waits."""
+        now_ns = self._clock.now_ns()
+        self._read_inbox(now_ns)
+        self.faults = self._watchdog.check(self._health(now_ns))
+        joints, motion, tick = self.intake.joints, self._servo.motion, self._servo.last_tick
+        if joints is None or motion is None or tick is None:
+            return
+        if not self._judge.is_at_rest(joints, motion):
+            self._rest_since_ns = None
+        elif self._rest_since_ns is None:
+            self._rest_since_ns = joints.stamp_ns
+        if self._servo.is_stopped or Fault.JOINTS_STALE in self.faults:
+            return
+        was_acting = self._is_acting
+        may_go_on = reaction(self.faults) is not Reaction.FINISH_STEP
+        self._task.think(Body(now_ns, joints, motion, tick, may_go_on), self._rest_since_ns)
+        if was_acting and not self._is_acting:
+            self._servo.buffer.clear()
+
+    def _read_inbox(self, now_ns: int) -> None:
+        """Take what people said, in order."""
+        while self._inbox:
+            text = self._inbox[0]
+            if text is None:
+                self._servo.brake()
+                self._task.stop('stopped', now_ns)
+            else:
+                self._servo.buffer.clear()
+                self._servo.is_stopped = False
+                self._task.begin(text, now_ns)
+            self._inbox.popleft()
+
+    @property
+    def _is_acting(self) -> bool:
+        """True while steps are run."""
+        return self._task.phase in (Phase.ACTING, Phase.RETREATING)
+
+    def _health(self, now_ns: int) -> Health:
+        """Gather what the watchdog looks at."""
+        return Health(
+            joints_age_ns=self.intake.joints_age_ns(),
+            image_wait_ns=self._asker.image_wait_ns(now_ns),
+            turn_age_ns=self._asker.turn_age_ns(now_ns),
+            is_acting=self._is_acting,
+            has_target=not self._servo.is_dry,
+            link=self._planner.state().link,
+            is_decoder_slow=self._maker.is_slow,
+            is_stopped=self._servo.is_stopped,
+        )
+
+    def _log(self, kind: str, **fields: object) -> None:
+        """Give an event to every sink."""
+        event = {'t_s': round(to_s(self._clock.now_ns()), 6), 'event': kind, **fields}
+        for sink in self._sinks:
+            sink.write(event)
+
+    @property
+    def wants_image(self) -> bool:
+        """True while the agent waits for a new image."""
+        return bool(self._inbox) or self._asker.waiting is Waiting.IMAGE
+
+    @property
+    def is_at_rest(self) -> bool:
+        """True if the commanded joints stand still."""
+        return self._servo.filter.is_at_rest
+
+    @property
+    def is_busy(self) -> bool:
+        """True while there is a task."""
+        return bool(self._inbox) or bool(self._task.instruction)
+
+    @property
+    def result(self) -> TaskResult | None:
+        """How the last task ended; None while one is under way."""
+        return None if self._inbox else self._task.result
+
+    @property
+    def events(self) -> list[Event]:
+        """The agent's newest events, oldest first."""
+        return self._recent.list()
+
+    def take_traces(self) -> list[TurnTrace]:
+        """Return the turns' traces that were finished since the last call."""
+        return self._traces.take()
+
+    def flush_traces(self) -> None:
+        """Finish the trace under way, at the end of a run."""
+        self._traces.flush()
+
+    def status(self) -> RobotStatus:
+        """Return what the robot says of itself now."""
+        state, step, tick = self._planner.state(), self._runner.step, self._servo.last_tick
+        return RobotStatus(
+            phase=self._task.phase.value,
+            instruction=self._task.instruction,
+            attempt=self._task.attempts,
+            step=step.skill.value if step else '',
+            step_index=self._runner.index,
+            step_count=self._runner.count,
+            waits_for=self._asker.waiting.value,
+            trouble=self._asker.trouble,
+            is_active=self._servo.is_active,
+            is_stopped=self._servo.is_stopped,
+            is_carrying=self._runner.is_carrying,
+            link=state.link.value,
+            link_reason=state.reason,
+            faults={fault.value: REACTIONS[fault].name.lower() for fault in self.faults},
+            ticks=tick.number if tick else 0,
+            counts={
+                'observations_refused': self.intake.refused_count,
+                'chunks_refused': self._servo.buffer.refused_count,
+                'decoder_slow': self._maker.slow_count,
+                **{f'filter_{name}': n for name, n in self._servo.filter.counts.items()},
+            },
+            decoder_ms=round(self._maker.expected_ns / 1e6, 3),
+            result=self.result,
+        )
+
+
+def _checked(instruction: str, limit: int) -> str:
+    """Return the text of an instruction that a backbone would take."""
+    text = instruction.strip()
+    if not text:
+        raise InstructionRefused('is empty', limit)
+    if len(text) > limit:
+        raise InstructionRefused(f'has {len(text)} characters', limit)
+    if not text.isprintable():
+        raise InstructionRefused('has control characters', limit)
+    return text

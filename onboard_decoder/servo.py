@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of the robot that runs at every tick: buffer, filter, command. Waits for nobody.
+
+Knows chunks and joints; nothing of tasks, plans or the backbone. ``tick`` is called by one thread,
+everything else may be called by another.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from onboard_decoder.chunk_maker import TickStamp
+from onboard_decoder.clock import Clock
+from onboard_decoder.config import ChunkSettings
+from onboard_decoder.fallback.watchdog import Watchdog
+from onboard_decoder.joint_limiter import Motion
+from onboard_decoder.kinematics import ForwardKinematics
+from onboard_decoder.manifest import Manifest
+from onboard_decoder.observation_intake import ObservationIntake
+from onboard_decoder.plan_buffer import PlanBuffer
+from onboard_decoder.safety_filter import SafetyFilter
+from onboard_decoder.trace_collector import TraceCollector
+
+Array = NDArray[np.float64]
+
+_DRY_TICKS = 5  # without a target while acting; fewer are the start of a step
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What the arm is to do at one tick: positions and velocities in the manifest's order."""
+
+    tick: int
+    positions: Array
+    velocities: Array
+
+
+Publish = Callable[[Command], None]
+
+
+class Servo:
+    """One command per tick, from the chunk that is being played or from the brake."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        kinematics: ForwardKinematics,
+        intake: ObservationIntake,
+        watchdog: Watchdog,
+        traces: TraceCollector,
+        clock: Clock,
+        settings: ChunkSettings,
+        publish: Publish,
+    ) -> None:
+        self._intake, self._watchdog, self._traces = intake, watchdog, traces
+        self._clock, self._publish = clock, publish
+        self.buffer = PlanBuffer(
+            len(manifest.joints),
+            manifest.control_period_s,
+            settings.fade_ticks,
+            max(2, round(settings.chunk_max_age_s / manifest.control_period_s)),
+        )
+        self.filter = SafetyFilter(manifest, kinematics, settings.follow_gain_per_s)
+        self._dry_ticks = 0
+        self.is_active = False
+        self.is_stopped = False
+        self.last_tick: TickStamp | None = None
+
+    def activate(self) -> None:
+        """Command from the next tick on, starting at the measured pose."""
+        self.filter.forget()
+        self.buffer.clear()
+        self.is_stopped, self._dry_ticks = False, 0
+        self.is_active = True
+
+    def deactivate(self) -> None:
+        """Command nothing any more."""
+        self.is_active = False
+
+    def brake(self) -> None:
+        """Come to rest, and stay until ``is_stopped`` is lifted."""
+        self.is_stopped = True
+        self.buffer.clear()
+
+    @property
+    def motion(self) -> Motion | None:
+        """What was commanded last; None while nothing is."""
+        ready = self.is_active and self.filter.is_ready
+        return self.filter.motion if ready else None
+
+    @property
+    def is_dry(self) -> bool:
+        """True if there has been no target for some ticks."""
+        return self._dry_ticks >= _DRY_TICKS
+
+    def tick(self) -> Command | None:
+        """Command one period; None while inactive or without fresh joints at the start."""
+        if not self.is_active or not (self.filter.is_ready or self._start()):
+            return None
+        number = self.last_tick.number + 1 if self.last_tick else 0
+        self.last_tick = TickStamp(number, self._clock.now_ns())
+        must_brake = self.is_stopped or self._are_joints_stale()
+        last = self.filter.motion.positions
+        target = None if must_brake else self.buffer.sample(number, last)
+        self._dry_ticks = 0 if target else self._dry_ticks + 1
+        motion = self.filter.step(target)
+        filtered_ns = self._clock.now_ns()
+        command = Command(number, motion.positions, motion.velocities)
+        self._publish(command)
+        if target:
+            self._traces.commanded(target.chunk_number, filtered_ns, self._clock.now_ns())
+        return command
+
+    def _start(self) -> bool:
+        """Take the measured pose as the first command, if there is a fresh one."""
+        joints = self._intake.joints
+        if joints is None or self._are_joints_stale():
+            return False
+        self.filter.reset(joints.positions)
+        return True
+
+    def _are_joints_stale(self) -> bool:
+        return self._watchdog.are_joints_stale(self._intake.joints_age_ns())

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the robot says of itself: one immutable value, ready for JSON.
+
+Knows no ROS; the node publishes it as text and as diagnostics.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+import json
+
+from onboard_decoder.agent.task_loop import TaskResult
+
+
+@dataclass(frozen=True, slots=True)
+class RobotStatus:
+    """The robot at one moment; ``faults`` maps each fault to the reaction to it."""
+
+    phase: str
+    instruction: str
+    attempt: int
+    step: str
+    step_index: int
+    step_count: int
+    waits_for: str
+    trouble: str
+    is_active: bool
+    is_stopped: bool
+    is_carrying: bool
+    link: str
+    link_reason: str
+    faults: Mapping[str, str]
+    ticks: int
+    counts: Mapping[str, int]
+    decoder_ms: float
+    result: TaskResult | None
+
+    def to_json(self) -> str:
+        """Return one line of JSON."""
+        record = asdict(self)
+        if self.result is not None:
+            record['result']['outcome'] = self.result.outcome.value
+        return json.dumps(record, ensure_ascii=False)
