@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from onboard_decoder.latency_budget import (
+    BACKBONE_BUDGET_MS,
+    BACKBONE_STAGES,
+    END_TO_END_BUDGET_MS,
+)
 from protos.latency import STAGES
 
-BACKBONE_BUDGET_MS = 160.0
-END_TO_END_BUDGET_MS = 250.0
-BACKBONE_STAGES = ('queue', 'vision', 'prefill', 'decode')
 NETWORK_STAGES = ('uplink', 'downlink')
 AFTER_COMMAND = ('motion_onset',)  # reported, but behind the end of the budget
 

@@ -6,15 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tendon.budget import (
-    AFTER_COMMAND,
+from onboard_decoder.latency_budget import (
     BACKBONE_BUDGET_MS,
     BACKBONE_STAGES,
     END_TO_END_BUDGET_MS,
-    NETWORK_STAGES,
-    stage_rows,
-    TurnTimes,
 )
+from tendon.budget import AFTER_COMMAND, NETWORK_STAGES, stage_rows, TurnTimes
 
 ROBOT, NETWORK, BACKBONE = '#2a9d8f', '#9aa5b1', '#e76f51'
 LINE = '#264653'

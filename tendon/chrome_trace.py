@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tendon.budget import BACKBONE_STAGES, NETWORK_STAGES, TurnTimes
+from onboard_decoder.latency_budget import BACKBONE_STAGES
+from tendon.budget import NETWORK_STAGES, TurnTimes
 
 LANES = {'robot': 1, 'network': 2, 'backbone': 3}
 

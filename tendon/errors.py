@@ -24,8 +24,9 @@ class PartDied(TendonError):
 class PartNotReady(TendonError):
     """A process did not become ready in time."""
 
-    def __init__(self, name: str, timeout_s: float, log: Path) -> None:
-        super().__init__(f'{name} was not ready within {timeout_s:.0f} s (log: {log})')
+    def __init__(self, name: str, timeout_s: float, log: Path | None = None) -> None:
+        where = f' (log: {log})' if log else ''
+        super().__init__(f'{name} was not ready within {timeout_s:.0f} s{where}')
 
 
 class BadRequest(TendonError):

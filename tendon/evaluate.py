@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evaluates the whole system over many tasks, faster than real time.
+
+A real backbone process answers over gRPC; the robot's own code runs in lockstep with simulated
+time, in several worker processes. Prints a table, writes one JSON line per episode, and ends with
+one JSON object.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+import json
+import multiprocessing
+import os
+from pathlib import Path
+import time
+
+from onboard_decoder.config import RobotSettings
+from onboard_decoder.manifest_yaml import load_manifest
+from onboard_decoder.plan_decoder import PlanDecoder
+from onboard_decoder.planner_client import PlannerClient
+from onboard_decoder.planner_port import PlannerPort
+from rich.console import Console
+from rich.progress import Progress
+from sim.tasks import draw_task, TaskKind
+from tendon.backbone_process import backbone
+from tendon.episode import Episode, EpisodeResult
+from tendon.errors import BadRequest
+from tendon.provenance import provenance
+from tendon.scores import print_scores, scores
+
+SPLITS = ('train', 'test')
+WORDINGS = ('known', 'unseen')
+AXES = ('none', 'visual', 'action')
+KINDS: tuple[TaskKind, ...] = (
+    'put', 'pick', 'stack', 'absent', 'put', 'push', 'pick', 'stack', 'absent', 'put',
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One episode to run."""
+
+    seed: int
+    split: str
+    wording: str
+    kind: TaskKind
+    axis: str
+
+
+def evaluate(
+    split: str = 'test', episodes: int = 200, seed: int = 0, backbone_address: str | None = None,
+    checkpoint: Path | None = None, out: Path | None = None, workers: int | None = None,
+    delay_ms: float = 160.0, axis: str = 'none', manifest: str = 'tendon_arm',
+) -> int:
+    """Run ``episodes`` tasks with known wordings and as many with unseen ones.
+
+    Args:
+      split: 'test' has other scenes than the training, and names never trained on.
+      episodes: tasks per kind of wording.
+      seed: first seed; scene, task and sentence are functions of it.
+      backbone_address: a running backbone; None starts one.
+      checkpoint: model for the backbone that is started; None takes the shipped one.
+      out: folder for ``episodes.jsonl`` and ``scores.json``; None writes nothing.
+      workers: processes; None takes one per core.
+      delay_ms: simulated time from question to answer [ms].
+      axis: what differs from the training scenes; see ``sim.variation``.
+      manifest: robot by name or path.
+
+    Returns:
+      Exit status 0; what is measured is no verdict.
+
+    Raises:
+      BadRequest: for values that nothing can be done with.
+    """
+    _check(split, episodes, axis)
+    console = Console(stderr=False)
+    jobs = [
+        Job(seed + number, split, wording, KINDS[number % len(KINDS)], axis)
+        for wording in WORDINGS for number in range(episodes)
+    ]
+    start_s = time.monotonic()
+    with backbone(backbone_address, checkpoint) as address:
+        results = _run(jobs, Worker(manifest, address, delay_ms / 1e3), workers, console)
+    print_scores(results, console)
+    figures = scores(results) | {
+        'split': split, 'axis': axis, 'wall_s': round(time.monotonic() - start_s, 1),
+        **provenance(seed),
+    }
+    if out is not None:
+        _write(results, figures, out)
+    print(json.dumps(figures))
+    return 0
+
+
+def _check(split: str, episodes: int, axis: str) -> None:
+    for what, value, allowed in (('split', split, SPLITS), ('axis', axis, AXES)):
+        if value not in allowed:
+            raise BadRequest(f'{what} is {value!r}; allowed: {", ".join(allowed)}')
+    if episodes < 1:
+        raise BadRequest(f'episodes is {episodes}; allowed: 1 and more')
+
+
+@dataclass
+class Worker:
+    """Runs episodes in a process of its own; builds its world at the first one."""
+
+    manifest: str
+    address: str
+    delay_s: float
+    settings: RobotSettings = RobotSettings()
+    _episode: Episode | None = None
+
+    def __call__(self, job: Job) -> EpisodeResult:
+        """Run one episode."""
+        if self._episode is None:
+            self._episode = self._build()
+        scene, task = draw_task(job.seed, job.split, job.wording, job.kind, job.axis)
+        return self._episode.run(job.seed, job.wording, scene, task)
+
+    def _build(self) -> Episode:
+        manifest = load_manifest(self.manifest)
+        decoder = PlanDecoder.of(manifest)
+
+        def connect() -> PlannerPort:
+            return PlannerClient(self.address, manifest, robot_id=f'eval-{os.getpid()}')
+
+        return Episode(manifest, decoder, connect, self.delay_s, self.settings)
+
+
+_worker: Callable[[Job], EpisodeResult]
+
+
+def _adopt(worker: Worker) -> None:
+    """Take the worker over in a new process."""
+    global _worker
+    _worker = worker
+
+
+def _work(job: Job) -> EpisodeResult:
+    return _worker(job)
+
+
+def _run(
+    jobs: Sequence[Job], worker: Worker, workers: int | None, console: Console
+) -> list[EpisodeResult]:
+    """Run all jobs and return their results in the order of the jobs."""
+    count = min(workers or os.cpu_count() or 1, len(jobs))
+    context = multiprocessing.get_context('spawn')
+    with context.Pool(count, _adopt, (worker,)) as pool, Progress(console=console) as progress:
+        return list(progress.track(
+            pool.imap(_work, jobs), total=len(jobs), description='episodes'
+        ))
+
+
+def _write(results: Sequence[EpisodeResult], figures: dict[str, object], out: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps(asdict(result)) for result in results]
+    (out / 'episodes.jsonl').write_text('\n'.join(lines) + '\n')
+    (out / 'scores.json').write_text(json.dumps(figures, indent=2) + '\n')
