@@ -26,7 +26,6 @@ from onboard_decoder.fallback.watchdog import (
     Fault,
     Health,
     Reaction,
-    reaction,
     REACTIONS,
     Watchdog,
 )
@@ -158,7 +157,7 @@ class Robot:
         if self._servo.is_stopped or Fault.JOINTS_STALE in self.faults:
             return
         was_acting = self._is_acting
-        may_go_on = reaction(self.faults) is not Reaction.FINISH_STEP
+        may_go_on = Reaction.FINISH_STEP not in map(REACTIONS.get, self.faults)
         self._task.think(Body(now_ns, joints, motion, tick, may_go_on), self._rest_since_ns)
         if was_acting and not self._is_acting:
             self._servo.buffer.clear()
@@ -187,7 +186,7 @@ class Robot:
             joints_age_ns=self.intake.joints_age_ns(),
             image_wait_ns=self._asker.image_wait_ns(now_ns),
             turn_age_ns=self._asker.turn_age_ns(now_ns),
-            is_acting=self._is_acting,
+            is_acting=self._is_acting and not self._runner.is_waiting,
             has_target=not self._servo.is_dry,
             link=self._planner.state().link,
             is_decoder_slow=self._maker.is_slow,

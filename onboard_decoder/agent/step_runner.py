@@ -74,6 +74,11 @@ class StepRunner:
         return len(self._steps)
 
     @property
+    def is_waiting(self) -> bool:
+        """True between two steps, while the next may not start."""
+        return self.step is not None and self._fresh
+
+    @property
     def newest(self) -> Made | None:
         """The chunk that was made last in this run."""
         return self._made
@@ -126,6 +131,7 @@ class StepRunner:
             self._index, self._fresh = self._index + 1, True
             return Progress.ALL_DONE if self.step is None else Progress.STEP_DONE
         if self._is_empty(step, body):
+            self.is_carrying = False
             return self._failed('the gripper holds nothing')
         if body.now_ns - self._started_ns > to_ns(self._limits.step_timeout_s):
             return self._failed(f'not done after {self._limits.step_timeout_s:g} s')

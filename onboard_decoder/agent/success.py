@@ -32,8 +32,13 @@ class SuccessJudge:
         return self._gripper.opening(float(positions[self._finger]))
 
     def is_at_rest(self, joints: JointState, motion: Motion) -> bool:
-        """True if the joints neither move nor are commanded to."""
-        speed = np.maximum(np.abs(joints.velocities), np.abs(motion.velocities))
+        """True if the joints neither move nor are commanded to.
+
+        What is commanded of fingers does not count: a thing between them may be in the way.
+        """
+        commanded = np.abs(motion.velocities)
+        commanded[self._finger] = 0.0
+        speed = np.maximum(np.abs(joints.velocities), commanded)
         return bool((speed <= self._rest).all())
 
     def is_holding(self, positions: Array) -> bool:
