@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint positions that bring the tool over a point, for still pictures of the arm.
+"""Names and home of the commanded joints, and joints that hold the tool over a point.
 
-A few damped Gauss-Newton steps from the home pose; knows no limits of speed and no obstacles.
+Knows poses, not motion: `joints_over` is exact, `tool_pose` asks MuJoCo and so checks it.
 """
 
 from __future__ import annotations
@@ -12,20 +12,13 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from sim.arm_geometry import ARM_JOINTS, ArmGeometry
 from sim.display import mujoco
 from sim.errors import SceneError
 
 URDF = Path(__file__).parent / 'assets' / 'tendon_arm.urdf'
 
-JOINTS = (
-    'shoulder_pan_joint',
-    'shoulder_lift_joint',
-    'elbow_joint',
-    'wrist_1_joint',
-    'wrist_2_joint',
-    'wrist_3_joint',
-    'gripper_left_finger_joint',
-)
+JOINTS = (*ARM_JOINTS, 'gripper_left_finger_joint')
 # Tool down at about (0.31, 0, 0.34), gripper open; [rad] and, for the finger, [m].
 HOME = (-0.42, -2.1, 2.0, -1.4708, -1.5708, 1.1508, 0.042)
 
@@ -33,16 +26,16 @@ Array = NDArray[np.float64]
 
 
 @lru_cache(maxsize=1)
-def _arm() -> tuple[mujoco.MjModel, mujoco.MjData]:
+def _arm() -> tuple[mujoco.MjModel, mujoco.MjData, ArmGeometry]:
     spec = mujoco.MjSpec.from_file(str(URDF))
     spec.compiler.fusestatic = False
     model = spec.compile()
-    return model, mujoco.MjData(model)
+    return model, mujoco.MjData(model), ArmGeometry.from_urdf(URDF)
 
 
 def tool_pose(joints: Array | tuple[float, ...]) -> tuple[Array, Array]:
     """Give position (3,) [m] and rotation (3, 3) of tool0 in the base frame."""
-    model, data = _arm()
+    model, data, _ = _arm()
     data.qpos[:6] = joints[:6]
     mujoco.mj_kinematics(model, data)
     tool = model.body('tool0').id
@@ -61,25 +54,11 @@ def joints_over(x: float, y: float, z: float, yaw: float, finger: float) -> tupl
     Raises:
         SceneError: the arm cannot get there.
     """
-    model, data = _arm()
-    target, rotation = np.array([x, y, z]), tool_down(yaw)
-    q = np.array(HOME[:6])
-    jacobian = np.zeros((6, model.nv))
-    tool = model.body('tool0').id
-    for _ in range(40):
-        position, matrix = tool_pose(q)
-        error = np.concatenate([target - position, _rotation_error(rotation, matrix)])
-        if np.abs(error).max() < 1e-4:
-            return (*map(float, q), finger)
-        mujoco.mj_comPos(model, data)
-        mujoco.mj_jacBody(model, data, jacobian[:3], jacobian[3:], tool)
-        j = jacobian[:, :6]
-        step = j.T @ np.linalg.solve(j @ j.T + 1e-4 * np.eye(6), error)
-        q = np.clip(q + np.clip(step, -0.5, 0.5), *model.jnt_range[:6].T)
-    raise SceneError('tool position', (x, y, z, yaw), 'points that the arm reaches from above')
-
-
-def _rotation_error(wanted: Array, now: Array) -> Array:
-    """Small rotation vector (3,) [rad] in the base frame from now to wanted."""
-    vector: Array = 0.5 * np.sum(np.cross(now, wanted, axisa=0, axisb=0), axis=0)
-    return vector
+    model, _, geometry = _arm()
+    pose = np.array([x, y, z, yaw])
+    joints = geometry.joints(pose)
+    lower, upper = model.jnt_range[:6].T
+    missed = np.abs(geometry.poses(joints) - pose).max()
+    if missed > 1e-6 or (joints < lower).any() or (joints > upper).any():
+        raise SceneError('tool position', (x, y, z, yaw), 'points that the arm reaches from above')
+    return (*map(float, joints), finger)

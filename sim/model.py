@@ -28,10 +28,12 @@ ARM, THING, TABLE = 1, 2, 4
 BIN_MASS_KG = 0.35
 SLOTS = {'object': MAX_OBJECTS, 'bin': MAX_BINS, 'clutter': MAX_CLUTTER}
 
-# Position servos: stiffness and damping per commanded joint ([N m/rad], [N/m] for the finger).
-STIFFNESS = (6000.0, 6000.0, 4000.0, 1200.0, 1200.0, 800.0, 2500.0)
-DAMPING = (300.0, 300.0, 180.0, 50.0, 50.0, 30.0, 60.0)
-FORCE_LIMIT = (330.0, 330.0, 150.0, 56.0, 56.0, 56.0, 25.0)
+# Position servos per commanded joint: stiffness [N m/rad], damping [N m s/rad], greatest torque
+# [N m], inertia of the motor behind its gear [kg m^2]; [N/m], [N s/m], [N], [kg] for the finger.
+STIFFNESS = (12000.0, 12000.0, 8000.0, 2500.0, 2500.0, 1500.0, 4000.0)
+DAMPING = (400.0, 400.0, 240.0, 40.0, 40.0, 25.0, 80.0)
+FORCE_LIMIT = (150.0, 150.0, 150.0, 28.0, 28.0, 28.0, 30.0)
+ARMATURE = (0.3, 0.3, 0.2, 0.05, 0.05, 0.05, 0.1)
 
 # Bodies that overlap by construction at their common joint.
 NEIGHBOURS = (
@@ -145,7 +147,9 @@ def _finish_arm(spec: mujoco.MjSpec) -> None:
                 geom.condim, geom.friction = 4, [1.5, 0.05, 0.001]
                 geom.solref, geom.solimp = [0.004, 1.0], [0.95, 0.99, 0.001, 0.5, 2.0]
                 geom.priority = 1
-    for joint, kp, kd, limit in zip(JOINTS, STIFFNESS, DAMPING, FORCE_LIMIT, strict=True):
+    servos = zip(JOINTS, STIFFNESS, DAMPING, FORCE_LIMIT, ARMATURE, strict=True)
+    for joint, kp, kd, limit, armature in servos:
+        spec.joint(joint).armature = armature
         spec.add_actuator(
             name=joint, target=joint, trntype=mujoco.mjtTrn.mjTRN_JOINT,
             gaintype=mujoco.mjtGain.mjGAIN_FIXED, gainprm=[kp] + [0.0] * 9,
@@ -177,8 +181,9 @@ def _add_bin(spec: mujoco.MjSpec, name: str) -> None:
     side = half - wall
     parts: list[tuple[tuple[float, ...], tuple[float, ...]]]
     parts = [((0.0, 0.0, wall - high), (half, half, wall))]
-    parts += [((s * side, 0.0, 0.0), (wall, half, high)) for s in (-1, 1)]
-    parts += [((0.0, s * side, 0.0), (half, wall, high)) for s in (-1, 1)]
+    # The walls stand on the floor, so that only the floor touches the table: fewer contacts.
+    parts += [((s * side, 0.0, wall), (wall, half, high - wall)) for s in (-1, 1)]
+    parts += [((0.0, s * side, wall), (half, wall, high - wall)) for s in (-1, 1)]
     for i, (position, size) in enumerate(parts):
         body.add_geom(
             name=f'{name}_{i}', type=mujoco.mjtGeom.mjGEOM_BOX, pos=position, size=size,

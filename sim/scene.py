@@ -110,7 +110,7 @@ def _draw_things(
         entities += _touch(rng, names, placement, bins)
     for colour, kind in names:
         entities.append(_entity(rng, kind, colour, placement.add_object(rng)))
-    clutter = _draw_clutter(rng, placement) if rng.random() < 0.2 else ()
+    clutter = draw_clutter(rng, placement) if rng.random() < 0.2 else ()
     return entities, clutter
 
 
@@ -194,7 +194,8 @@ def _touch(rng: Generator, names: list[Name], placement: Placement, bins: int) -
     return [replace(entity, touching=index)]
 
 
-def _draw_clutter(rng: Generator, placement: Placement) -> tuple[Clutter, ...]:
+def draw_clutter(rng: Generator, placement: Placement) -> tuple[Clutter, ...]:
+    """Draw one or two grey things on free spots, none if the table is full."""
     clutter = []
     for _ in range(int(rng.integers(1, MAX_CLUTTER + 1))):
         try:

@@ -54,7 +54,7 @@ def test_label_points_lie_on_things(world, camera, kind):
 
 
 def test_hidden_things_are_noticed(world):
-    """A thing behind the gripper has a small visible share, a free one the full share."""
+    """A thing under the table has a small visible share, a free one the full share."""
     cube = Entity('cube', 'red', 0.45, 0.1, 0.022)
     world.show(SceneSpec((0,), 'train', (cube,)))
     assert world.visible_share(0) == 1.0
