@@ -6,10 +6,9 @@ Importing this package makes the model known to the Auto classes of transformers
 
 from __future__ import annotations
 
-from transformers import AutoConfig, AutoModelForImageTextToText
-
 from cloud_backbone.model.configuration import TendonVisionConfig, TendonVlmConfig
 from cloud_backbone.model.distilled_vlm import TendonVlmForConditionalGeneration
+from transformers import AutoConfig, AutoModelForImageTextToText
 
 AutoConfig.register('tendon_vision', TendonVisionConfig, exist_ok=True)
 AutoConfig.register('tendon_vlm', TendonVlmConfig, exist_ok=True)

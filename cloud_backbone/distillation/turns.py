@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instructions as tokens: every turn of a split, ready to be drawn into batches.
+
+Knows the tokenizer and the order of a sequence; knows no loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Generator, Tensor
+from transformers import PreTrainedTokenizerFast
+
+from cloud_backbone.distillation.instruction_noise import InstructionNoise
+from cloud_backbone.distillation.scene_shards import Instruction, Scenes
+from cloud_backbone.model.configuration import TendonVlmConfig
+from cloud_backbone.model.prompt import answer_ids, image_ids, instruction_ids
+from cloud_backbone.plan_grammar import compose
+
+
+class Turn(NamedTuple):
+    """One instruction in tokens; points holds the locations of the answer in order."""
+
+    before: list[int]
+    after: list[int]
+    points: tuple[tuple[float, float], ...]
+    instruction: Instruction
+
+
+class TurnBatch(NamedTuple):
+    """Rows of tokens, each with its own instruction; several rows share an image.
+
+    input_ids: (rows, tokens), padded on the right. scene: (images,), index into the scenes.
+    image_of: (rows,), index into the batch's images. image_start: (rows,), first image token.
+    answer: (rows, tokens), bool, True where the next token is part of the answer.
+    target: (rows, tokens), that next token. is_location: (rows, tokens), bool, it is a location.
+    location: (locations,), 0 to 1, in the order of is_location. turns: the rows' turns.
+    """
+
+    input_ids: Tensor
+    scene: Tensor
+    image_of: Tensor
+    image_start: Tensor
+    answer: Tensor
+    target: Tensor
+    is_location: Tensor
+    location: Tensor
+    turns: tuple[Turn, ...]
+
+
+@dataclass(frozen=True)
+class Turns:
+    """All turns of a split, and which of them belong to which scene."""
+
+    turns: tuple[Turn, ...]
+    of_scene: dict[int, list[int]]
+    config: TendonVlmConfig
+    noise: InstructionNoise
+
+    def draw(self, images: int, rows: int, generator: Generator) -> TurnBatch:
+        """Draw `images` scenes and up to `rows` turns about each."""
+        scenes = list(self.of_scene)
+        pick = torch.randint(len(scenes), (images,), generator=generator).tolist()
+        scene = [scenes[index] for index in pick]
+        chosen: list[Turn] = []
+        image_of: list[int] = []
+        for image, number in enumerate(scene):
+            here = self.of_scene[number]
+            order = torch.randperm(len(here), generator=generator)[:rows].tolist()
+            chosen += [self._disturbed(here[index], generator) for index in order]
+            image_of += [image] * len(order)
+        return collate(chosen, scene, image_of, self.config)
+
+    def _disturbed(self, number: int, generator: Generator) -> Turn:
+        turn = self.turns[number]
+        before = self.noise.disturb(turn.before, turn.instruction, generator)
+        return turn._replace(before=before)
+
+
+def tokenise(
+    scenes: Scenes, tokenizer: PreTrainedTokenizerFast, config: TendonVlmConfig
+) -> Turns:
+    """Tokenise all instructions of a split and their answers."""
+    turns = []
+    of_scene: dict[int, list[int]] = {}
+    answers: dict[str, list[int]] = {}
+    for number, instruction in enumerate(scenes.instructions):
+        text = compose(instruction.draft)
+        if text not in answers:
+            answers[text] = answer_ids(tokenizer, text)
+        turns.append(turn_of(instruction, tokenizer, answers[text]))
+        of_scene.setdefault(instruction.scene, []).append(number)
+    return Turns(tuple(turns), of_scene, config, InstructionNoise(tokenizer))
+
+
+def turn_of(
+    instruction: Instruction, tokenizer: PreTrainedTokenizerFast, after: list[int]
+) -> Turn:
+    """Return the turn of one instruction whose answer has the tokens `after`."""
+    draft = instruction.draft
+    points = tuple(point for point in (draft.a_point, draft.b_point) if point is not None)
+    return Turn(instruction_ids(tokenizer, instruction.text), after, points, instruction)
+
+
+def collate(
+    turns: Sequence[Turn], scene: Sequence[int], image_of: Sequence[int], config: TendonVlmConfig
+) -> TurnBatch:
+    """Put turns into rows of equal length."""
+    place = image_ids(config)
+    rows = [turn.before + place + turn.after for turn in turns]
+    length = max(len(row) for row in rows)
+    ids = torch.zeros(len(rows), length, dtype=torch.long)
+    answer = torch.zeros(len(rows), length, dtype=torch.bool)
+    for index, (row, turn) in enumerate(zip(rows, turns, strict=True)):
+        ids[index, : len(row)] = torch.tensor(row)
+        answer[index, len(row) - len(turn.after) - 1 : len(row) - 1] = True
+    target = torch.cat([ids[:, 1:], torch.zeros(len(rows), 1, dtype=torch.long)], dim=1)
+    first = config.location_token_start
+    is_location = answer & (target >= first) & (target < first + config.location_tokens)
+    location = [value for turn in turns for point in turn.points for value in point]
+    return TurnBatch(
+        input_ids=ids,
+        scene=torch.tensor(scene),
+        image_of=torch.tensor(image_of),
+        image_start=torch.tensor([len(turn.before) + 1 for turn in turns]),
+        answer=answer,
+        target=target,
+        is_location=is_location,
+        location=torch.tensor(location),
+        turns=tuple(turns),
+    )

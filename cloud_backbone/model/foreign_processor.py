@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Load the processor of a foreign checkpoint, without its video part where that cannot load.
+
+The video processors of transformers need torchvision; a robot's still images do not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cloud_backbone.errors import StartError
+from transformers import AutoConfig, AutoProcessor
+from transformers.models.auto.processing_auto import (
+    processor_class_from_name,
+    PROCESSOR_MAPPING_NAMES,
+)
+
+
+def load_processor(path: Path) -> Any:
+    """Return the processor of a checkpoint directory.
+
+    Raises:
+        StartError: its files are missing or broken, or need a package that is not installed.
+    """
+    auto: Any = AutoProcessor
+    try:
+        return auto.from_pretrained(path, local_files_only=True)
+    except ImportError:
+        return _load(path, _image_only(_processor_class(path)))
+    except Exception as error:
+        raise _fault(path, error) from error
+
+
+def _load(path: Path, kind: Any) -> Any:
+    try:
+        return kind.from_pretrained(path, local_files_only=True)
+    except Exception as error:
+        raise _fault(path, error) from error
+
+
+def _processor_class(path: Path) -> Any:
+    auto: Any = AutoConfig
+    name = PROCESSOR_MAPPING_NAMES[auto.from_pretrained(path, local_files_only=True).model_type]
+    return processor_class_from_name(name)
+
+
+def _image_only(kind: Any) -> Any:
+    """Return the processor class without its video part."""
+
+    class ImageOnly(kind):  # type: ignore[misc]
+        """A processor of text and images."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, video_processor=None, **kwargs)
+
+        @classmethod
+        def get_attributes(cls) -> list[str]:
+            """Return the parts that are loaded."""
+            parts: list[str] = kind.get_attributes()
+            return [part for part in parts if part != 'video_processor']
+
+    ImageOnly.__name__ = kind.__name__
+    return ImageOnly
+
+
+def _fault(path: Path, error: Exception) -> StartError:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    reason = lines[0].strip() if lines else type(error).__name__
+    return StartError(f'cannot load the processor in {path}: {reason}')

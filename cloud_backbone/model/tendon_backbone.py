@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The project's own model behind the interface of ``backbone``.
+
+Knows how its sequences are laid out and that rows may be padded; knows no session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cloud_backbone.constrained_decoding import PlanLanguage
+from cloud_backbone.model.backbone import Chunk, Image, Prediction, Prompt, Scene
+from cloud_backbone.model.checkpoint_files import fingerprint, load_model, load_processor
+from cloud_backbone.model.distilled_vlm import CACHE_NAME, TendonVlmForConditionalGeneration
+from cloud_backbone.model.prompt import image_ids, instruction_ids
+from cloud_backbone.model.text_codec import TokenizerCodec
+from cloud_backbone.plan_vocabulary import Vocabulary
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+from transformers.cache_utils import Cache
+
+
+class TendonBackbone:
+    """Distilled model, its tokenizer and its vocabulary."""
+
+    can_batch = True
+
+    def __init__(
+        self,
+        model: TendonVlmForConditionalGeneration,
+        tokenizer: PreTrainedTokenizerFast,
+        vocabulary: Vocabulary,
+        digest: str,
+    ) -> None:
+        side = model.config.vision_config.image_size
+        self.language = PlanLanguage(vocabulary, TokenizerCodec(tokenizer))
+        self.fingerprint = digest
+        self.image_size = (side, side)
+        self.latent_size: int = model.config.latent_size
+        self._model = model
+        self._tokenizer = tokenizer
+
+    @classmethod
+    def load(cls, path: Path, *, threads: int, device: str) -> TendonBackbone:
+        """Read a checkpoint directory whose files are known to be there."""
+        torch.set_num_threads(threads)
+        model = load_model(path, device)
+        return cls(model, load_processor(path), Vocabulary.load(path), fingerprint(path))
+
+    def prompt(self, instruction: str) -> Prompt:
+        """Return begin token, instruction, image."""
+        words = instruction_ids(self._tokenizer, instruction)
+        image = image_ids(self._model.config)
+        return Prompt((*words, *image), stable=len(words) + 1)
+
+    @torch.inference_mode()
+    def see(self, images: Sequence[Image]) -> list[Scene]:
+        """Encode RGB images in one batch."""
+        stacked = torch.from_numpy(np.stack(images)).to(self._model.device)
+        pixels = stacked.permute(0, 3, 1, 2).float() / 255  # (batch, 3, height, width)
+        features = self._model.get_image_features(pixels)
+        return [Scene({'image_features': row[None]}) for row in features]
+
+    @torch.inference_mode()
+    def forward(self, chunk: Chunk, cache: Cache) -> Prediction:
+        """Run the decoder on one chunk."""
+        device = self._model.device
+        features = None
+        if chunk.scenes is not None:
+            features = torch.cat([scene.tensors['image_features'] for scene in chunk.scenes])
+        output = self._model(
+            input_ids=chunk.tokens.to(device),
+            position_ids=chunk.positions.to(device),
+            attention_mask=None if chunk.mask is None else chunk.mask.to(device),
+            image_features=features,
+            use_cache=True,
+            logits_to_keep=chunk.predict,
+            **{CACHE_NAME: cache},
+        )
+        return Prediction(output.logits.cpu(), output.last_hidden_state)
+
+    @torch.inference_mode()
+    def latent(self, hidden: Tensor) -> list[float]:
+        """Return the latent of one hidden state (hidden,)."""
+        values: list[float] = self._model.latent(hidden).float().tolist()
+        return values
