@@ -112,7 +112,7 @@ def _spell(point: Point | None) -> str:
 
 @dataclass(frozen=True)
 class Choice:
-    """The model writes one of these texts; a single one is forced. The reply is the text."""
+    """The model writes one of these texts; none is the start of another. The reply is the text."""
 
     texts: tuple[str, ...]
 
@@ -122,7 +122,9 @@ class Location:
     """The model writes one location. The reply is its value (0..1)."""
 
 
-Moves = Generator['Choice | Location', 'str | float', PlanDraft]
+Move = Choice | Location
+Reply = str | float
+Moves = Generator[Move, Reply, PlanDraft]
 
 
 def moves(vocabulary: Vocabulary, strict: bool = False) -> Moves:
@@ -130,31 +132,35 @@ def moves(vocabulary: Vocabulary, strict: bool = False) -> Moves:
 
     With ``strict``, only plans that make sense can be written (``fault_of`` finds nothing).
     """
-    if (yield Choice((' The', ' There is no'))) == ' There is no':
-        missing = yield from _name(vocabulary, lambda thing: True)
-        yield Choice(('. Stop.',))
-        return PlanDraft('refused', missing)
     kind_of = vocabulary.kind_of
-    a = yield from _name(vocabulary, lambda thing: not strict or kind_of(thing).graspable)
-    yield Choice((' is at ',))
+    openings = {f' There is no {thing}. Stop.': thing for thing in vocabulary.things}
+    present = {
+        f' The {thing} is at ': thing
+        for thing in vocabulary.things
+        if not strict or kind_of(thing).graspable
+    }
+    opening = str((yield Choice((*present, *openings))))
+    if opening in openings:
+        return PlanDraft('refused', openings[opening])
+    a = present[opening]
     a_point = yield from _locations()
-    tail = yield Choice((', the', '. Plan:', '. Done.'))
-    if tail != ', the':
-        yield from _skeleton(('pick',) if tail == '. Plan:' else ())
-        done = tail == '. Done.'
+    targets = {
+        f', the {thing} at ': thing
+        for thing in vocabulary.things
+        if not strict or tasks_for(a, thing, kind_of)
+    }
+    tail = yield Choice((*targets, f'. Plan:{SKELETONS["pick"]}', '. Done.'))
+    if tail not in targets:
+        steps = tail != '. Done.'
         return PlanDraft(
-            'done' if done else 'steps', a, a_point=a_point, task=None if done else 'pick'
+            'steps' if steps else 'done', a, a_point=a_point, task='pick' if steps else None
         )
-    b = yield from _name(
-        vocabulary, lambda thing: not strict or bool(tasks_for(a, thing, kind_of))
-    )
-    yield Choice((' at ',))
+    b = targets[str(tail)]
     b_point = yield from _locations()
-    if (yield Choice(('. Plan:', '. Done.'))) == '. Done.':
-        return PlanDraft('done', a, b, a_point, b_point)
-    tasks = tasks_for(a, b, kind_of) if strict else ('put', 'stack', 'push')
-    task = yield from _skeleton(tasks)
-    return PlanDraft('steps', a, b, a_point, b_point, task)
+    tasks = tasks_for(a, b, kind_of) or ('put', 'stack', 'push')
+    plans: dict[str, str | None] = {f'. Plan:{SKELETONS[task]}': task for task in tasks}
+    task = {**plans, '. Done.': None}[str((yield Choice((*plans, '. Done.'))))]
+    return PlanDraft('steps' if task else 'done', a, b, a_point, b_point, task)
 
 
 def tasks_for(a: Thing, b: Thing, kind_of: Callable[[Thing], Kind]) -> tuple[str, ...]:
@@ -184,23 +190,7 @@ def fault_of(draft: PlanDraft, vocabulary: Vocabulary) -> str | None:
     return None
 
 
-_Name = Generator[Choice, 'str | float', Thing]
-
-
-def _name(vocabulary: Vocabulary, allowed: Callable[[Thing], bool]) -> _Name:
-    names = tuple(f' {thing}' for thing in vocabulary.things if allowed(thing))
-    reply = yield Choice(names)
-    return vocabulary.thing(str(reply).strip())
-
-
-def _locations() -> Generator[Location, str | float, Point]:
+def _locations() -> Generator[Move, Reply, Point]:
     x = yield Location()
     y = yield Location()
     return float(x), float(y)
-
-
-def _skeleton(tasks: tuple[str, ...]) -> Generator[Choice, str | float, str]:
-    if not tasks:
-        return ''
-    reply = yield Choice(tuple(SKELETONS[task] for task in tasks))
-    return next(task for task in tasks if SKELETONS[task] == reply)

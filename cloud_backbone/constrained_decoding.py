@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One plan as it is being written: logits in, the next tokens out.
+
+Tokens without alternative come out together with the token that was chosen, so that they cost
+one forward of the model. Knows tokens and the plan grammar; knows no model, no cache, no image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from cloud_backbone.plan_grammar import (
+    bin_of,
+    Choice,
+    Location,
+    LOCATION_BINS,
+    LOCATION_TOKENS,
+    moves,
+    PlanDraft,
+    Reply,
+    value_of,
+)
+from cloud_backbone.plan_vocabulary import Vocabulary
+from cloud_backbone.token_trie import build_trie, TrieNode
+import torch
+from torch import Tensor
+
+LOCATION_WINDOW = 4
+
+
+class TextCodec(Protocol):
+    """What decoding needs of a tokenizer."""
+
+    location_ids: Tensor | None
+    """Tokens of the 128 locations (128,), or None if locations are spelled."""
+
+    def encode(self, text: str) -> Sequence[int]:
+        """Return the tokens of a piece of text, without special tokens."""
+
+
+@dataclass
+class PlanLanguage:
+    """Vocabulary and tokenizer of one model, with the tries that were built so far."""
+
+    vocabulary: Vocabulary
+    codec: TextCodec
+    _tries: dict[tuple[str, ...], TrieNode] = field(default_factory=dict)
+
+    def trie(self, texts: tuple[str, ...]) -> TrieNode:
+        """Return the tree of these texts' tokens."""
+        if texts not in self._tries:
+            self._tries[texts] = build_trie(texts, self.codec.encode)
+        return self._tries[texts]
+
+
+class PlanWriter:
+    """Writes one plan. Give it the logits that follow the tokens it gave, until ``draft``."""
+
+    def __init__(self, language: PlanLanguage, strict: bool = False) -> None:
+        self.draft: PlanDraft | None = None
+        self.probabilities: list[float] = []
+        """Probability of each free choice, as the model saw it among all its tokens."""
+        self._language = language
+        self._moves = moves(language.vocabulary, strict)
+        self._node: TrieNode | None = None
+        self._reply: Callable[[str], Reply] = str
+        self.opening = self._next_move(None)
+        """Tokens with which every plan begins; they go in with the prompt."""
+
+    @property
+    def confidence(self) -> float:
+        """Mean probability of the free choices; 0 before the first."""
+        return sum(self.probabilities) / max(len(self.probabilities), 1)
+
+    def choose(self, logits: Tensor) -> list[int]:
+        """Take the best allowed token; return it and all that must follow it.
+
+        Args:
+            logits: scores of the next token (vocabulary,).
+        """
+        assert self.draft is None, 'the plan is finished'
+        probabilities = torch.softmax(logits.float(), -1)
+        if self._node is None:
+            return self._locate(probabilities)
+        assert self._node.next_ids is not None
+        allowed = probabilities[self._node.next_ids]
+        index = int(allowed.argmax())
+        self.probabilities.append(float(allowed[index]))
+        token = int(self._node.next_ids[index])
+        return [token, *self._follow(self._node.children[token])]
+
+    def _locate(self, probabilities: Tensor) -> list[int]:
+        location_ids = self._language.codec.location_ids
+        assert location_ids is not None
+        bins = probabilities[location_ids]
+        peak = int(bins.argmax())
+        first = max(peak - LOCATION_WINDOW, 0)
+        near = bins[first : peak + LOCATION_WINDOW + 1].double()
+        mass = float(near.sum())
+        self.probabilities.append(mass)
+        index = first + float(near @ torch.arange(len(near)).double()) / max(mass, 1e-30)
+        value = value_of(min(index, LOCATION_BINS - 1))
+        return [int(location_ids[bin_of(value)]), *self._next_move(value)]
+
+    def _follow(self, node: TrieNode) -> list[int]:
+        tokens, self._node = node.forced()
+        if self._node.text is not None:
+            tokens += self._next_move(self._reply(self._node.text))
+        return tokens
+
+    def _next_move(self, reply: Reply | None) -> list[int]:
+        try:
+            move = self._moves.send(reply)  # type: ignore[arg-type]
+        except StopIteration as end:
+            self.draft = end.value
+            return []
+        if isinstance(move, Choice):
+            self._reply = str
+            return self._follow(self._language.trie(move.texts))
+        assert isinstance(move, Location)
+        if self._language.codec.location_ids is None:
+            self._reply = _spelled_value
+            return self._follow(self._language.trie(LOCATION_TOKENS))
+        self._node = None
+        return []
+
+
+def _spelled_value(text: str) -> float:
+    return value_of(LOCATION_TOKENS.index(text))
