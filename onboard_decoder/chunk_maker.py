@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the decoder on the newest joints and hands the chunk over, labelled with ticks.
+"""Runs the decoder and hands the chunk over, labelled with ticks.
 
+A chunk goes on from the target that is being played, so that consecutive chunks agree: planning
+from measured joints would plan the lag of filter and arm again at each chunk, and swing. A joint
+that is not where it should be (a thing between the fingers, an obstacle) counts as measured.
 Predicts at which tick the chunk can be used first, from how long the decoder took of late; the
 buffer aligns by ticks, so a wrong prediction costs smoothness at most. Knows no plan.
 """
@@ -10,12 +13,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 import math
 
+import numpy as np
+from numpy.typing import NDArray
 from onboard_decoder.clock import Clock, NS_PER_S, to_ns
 from onboard_decoder.config import ChunkSettings
 from onboard_decoder.decoder_port import DecoderPort
+from onboard_decoder.joint_limiter import Motion
+from onboard_decoder.manifest import Manifest
 from onboard_decoder.observation_intake import JointState
 from onboard_decoder.plan import PlanStep
 from onboard_decoder.plan_buffer import Chunk, PlanBuffer
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +53,12 @@ class ChunkMaker:
         decoder: DecoderPort,
         buffer: PlanBuffer,
         clock: Clock,
-        period_s: float,
+        manifest: Manifest,
         settings: ChunkSettings,
     ) -> None:
         self._decoder, self._buffer, self._clock = decoder, buffer, clock
-        self._period_ns = to_ns(period_s)
+        self._period_ns = to_ns(manifest.control_period_s)
+        self._tolerance = settings.deviation_s * manifest.column('max_velocity')
         self._slow_ns = to_ns(settings.decode_slow_s)
         self._durations_ns: deque[int] = deque(maxlen=settings.decode_window)
         self._number = 0
@@ -65,14 +75,20 @@ class ChunkMaker:
         return bool(self._durations_ns) and self._durations_ns[-1] > self._slow_ns
 
     def make(
-        self, step: PlanStep, latent: Sequence[float], joints: JointState, tick: TickStamp
+        self,
+        step: PlanStep,
+        latent: Sequence[float],
+        joints: JointState,
+        motion: Motion,
+        tick: TickStamp,
     ) -> Made:
         """Decode and hand over.
 
         Args:
           step: what to do.
           latent: from the backbone.
-          joints: the newest.
+          joints: measured, the newest.
+          motion: commanded at ``tick``.
           tick: the newest.
 
         Raises:
@@ -80,18 +96,26 @@ class ChunkMaker:
         """
         started_ns = self._clock.now_ns()
         ahead = self._ticks_ahead(started_ns, tick)
-        delay_ns = max(0, tick.time_ns + ahead * self._period_ns - joints.stamp_ns)
-        decoded = self._decoder.decode(
-            step, joints.positions, joints.velocities, delay_ns / NS_PER_S, latent
-        )
+        # The target of a tick is reached one period after it, and so is a chunk's first target.
+        delay_s = (ahead - 1) * self._period_ns / NS_PER_S
+        positions, velocities = self._state(joints, motion)
+        decoded = self._decoder.decode(step, positions, velocities, delay_s, latent)
         ended_ns = self._clock.now_ns()
         self._durations_ns.append(ended_ns - started_ns)
         self.slow_count += self.is_slow
         self._number += 1
         first = tick.number + ahead
-        state = first - round(delay_ns / self._period_ns)
-        self._buffer.offer(Chunk(self._number, state, first, decoded.positions))
+        self._buffer.offer(Chunk(self._number, tick.number, first, decoded.positions))
         return Made(self._number, decoded.remaining_s, started_ns, ended_ns)
+
+    def _state(self, joints: JointState, motion: Motion) -> tuple[Array, Array]:
+        """Return positions and velocities (joints,) to plan from."""
+        wanted = self._buffer.played or motion
+        off = np.abs(joints.positions - wanted.positions) > self._tolerance
+        return (
+            np.where(off, joints.positions, wanted.positions),
+            np.where(off, joints.velocities, wanted.velocities),
+        )
 
     def _ticks_ahead(self, started_ns: int, tick: TickStamp) -> int:
         """Return how many ticks after ``tick`` the chunk can be used first."""

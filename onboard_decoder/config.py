@@ -39,10 +39,13 @@ class _Checked:
 class ChunkSettings(_Checked):
     """How chunks of joint targets are made and played."""
 
-    decode_every_ticks: int = bounded(8, 1, 100, 'Ticks between two runs of the decoder')
-    fade_ticks: int = bounded(10, 1, 100, 'Ticks of the cross-fade from the old chunk to the new')
+    decode_every_ticks: int = bounded(15, 1, 100, 'Ticks between two runs of the decoder')
+    fade_ticks: int = bounded(5, 1, 100, 'Ticks of the cross-fade from the old chunk to the new')
     chunk_max_age_s: float = bounded(
         0.6, 0.02, 10.0, 'Age of the joints that a chunk was made from, after which it expires [s]'
+    )
+    deviation_s: float = bounded(
+        0.1, 0.01, 2.0, 'Joint off its target by more than it moves in this time: plan from it [s]'
     )
     decode_slow_s: float = bounded(0.02, 0.001, 1.0, 'A decoder run above this is a fault [s]')
     decode_window: int = bounded(20, 1, 1000, 'Runs that the delay estimate looks back on')

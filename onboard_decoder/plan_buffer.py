@@ -50,6 +50,7 @@ class PlanBuffer:
         self._waiting: Chunk | None = None
         self._playing: Chunk | None = None
         self._cleared = False
+        self.played: Target | None = None  # of the last tick; read by whoever plans on
         self.refused_count = 0
 
     def offer(self, chunk: Chunk) -> None:
@@ -70,7 +71,7 @@ class PlanBuffer:
     def clear(self) -> None:
         """Drop what is playing and what was offered."""
         self._offered.clear()
-        self._cleared = True
+        self._cleared, self.played = True, None
 
     def sample(self, tick: int, last_command: Array) -> Target | None:
         """Return the target of a tick, or None where there is nothing valid.
@@ -89,9 +90,10 @@ class PlanBuffer:
             self._playing = self._merged(self._waiting, tick, last_command)
             self._waiting = None
         if self._playing is None or not self._is_valid(self._playing, tick):
-            self._playing = None
+            self._playing = self.played = None
             return None
-        return self._target(self._playing, tick - self._playing.first_tick)
+        self.played = self._target(self._playing, tick - self._playing.first_tick)
+        return self.played
 
     def _is_valid(self, chunk: Chunk, tick: int) -> bool:
         """Neither played through nor made from joints of long ago."""

@@ -81,7 +81,7 @@ class Robot:
             self.settings.chunks, publish or (lambda command: None),
         )
         self._maker = ChunkMaker(
-            decoder, self._servo.buffer, clock, manifest.control_period_s, self.settings.chunks
+            decoder, self._servo.buffer, clock, manifest, self.settings.chunks
         )
         self._judge = SuccessJudge(manifest, kinematics, self.settings.success)
         self._asker = TurnAsker(self.intake, planner, clock, limits, watchdog, self._log)

@@ -121,7 +121,9 @@ class StepRunner:
         if body.tick.number - self._made_tick < self._every:
             return
         self._made_tick = body.tick.number
-        self._made = self._maker.make(step, self._latent, body.joints, body.tick)
+        self._made = self._maker.make(
+            step, self._latent, body.joints, body.motion, body.tick
+        )
 
     def _judged(self, step: PlanStep, body: Body) -> Progress:
         """Say how the step stands."""
