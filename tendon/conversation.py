@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Talks to a running robot over ROS: says an instruction, follows the status, hears the truth.
+
+Knows two topics of the robot (``instruction``, ``status``) and one of the simulated arm
+(``task/state``). Every wait has a deadline.
+"""
+
+from collections.abc import Callable
+import json
+import time
+from types import TracebackType
+from typing import Any
+
+import rclpy
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from std_msgs.msg import String
+from tendon.errors import PartNotReady
+
+Status = dict[str, Any]
+SPIN_S = 0.05
+
+
+class Conversation:
+    """One participant of the robot's ROS graph. Use as a context manager.
+
+    Attributes:
+      status: newest status of the robot; empty before the first.
+      truth: newest state of the simulated task; empty without a simulated arm.
+    """
+
+    def __init__(self, name: str = 'tendon_conversation') -> None:
+        self._context = rclpy.Context()
+        rclpy.init(context=self._context)
+        self._node = rclpy.create_node(name, context=self._context)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._said = self._node.create_publisher(String, 'instruction', 1)
+        self._node.create_subscription(String, 'status', self._on_status, 10)
+        self._node.create_subscription(String, 'task/state', self._on_truth, 10)
+        self.status: Status = {}
+        self.truth: Status = {}
+
+    def __enter__(self) -> 'Conversation':
+        """Return the participant."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave the graph."""
+        self._executor.shutdown()
+        self._node.destroy_node()
+        rclpy.try_shutdown(context=self._context)
+
+    def wait_for_robot(self, timeout_s: float) -> None:
+        """Wait until a robot listens and says how it is. Raises PartNotReady."""
+        if not self.wait(
+            lambda: bool(self.status) and self._said.get_subscription_count() > 0, timeout_s
+        ):
+            raise PartNotReady('robot', timeout_s)
+
+    def say(self, instruction: str) -> None:
+        """Give the robot a task."""
+        self.status = {}
+        self._said.publish(String(data=instruction))
+
+    def wait(
+        self, done: Callable[[], bool], timeout_s: float,
+        each: Callable[[], None] = lambda: None,
+    ) -> bool:
+        """Listen until ``done`` or the time is over; calls ``each`` after each round."""
+        deadline_s = time.monotonic() + timeout_s
+        while not done():
+            if time.monotonic() > deadline_s:
+                return False
+            try:
+                self._executor.spin_once(timeout_sec=SPIN_S)
+            except ExternalShutdownException:
+                return False
+            each()
+        return True
+
+    def _on_status(self, message: String) -> None:
+        self.status = json.loads(message.data)
+
+    def _on_truth(self, message: String) -> None:
+        self.truth = json.loads(message.data)
+
+
+def result_of(status: Status, instruction: str) -> Status | None:
+    """Return the result of this instruction, or None while it is under way."""
+    result = status.get('result')
+    if result is None or result['instruction'] != instruction.strip() or status['instruction']:
+        return None
+    return dict(result)
