@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps every test run to itself: its own ROS domain on this machine only, few threads, no network."""
+"""Keeps every test run to itself: own ROS domain on this machine only, few threads, no hub."""
 
 from collections.abc import Iterator
 import os
