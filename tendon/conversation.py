@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Talks to a running robot over ROS: says an instruction, follows the status, hears the truth.
 
-Knows two topics of the robot (``instruction``, ``status``) and one of the simulated arm
-(``task/state``). Every wait has a deadline.
+Knows three topics of the robot (``instruction``, ``status``, ``/diagnostics``) and one of the
+simulated arm (``task/state``). Every wait has a deadline.
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ import time
 from types import TracebackType
 from typing import Any
 
+from diagnostic_msgs.msg import DiagnosticArray
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from std_msgs.msg import String
@@ -26,6 +27,7 @@ class Conversation:
     Attributes:
       status: newest status of the robot; empty before the first.
       truth: newest state of the simulated task; empty without a simulated arm.
+      diagnostics: newest values by task of the robot's node, for example 'command loop'.
     """
 
     def __init__(self, name: str = 'tendon_conversation') -> None:
@@ -37,8 +39,10 @@ class Conversation:
         self._said = self._node.create_publisher(String, 'instruction', 1)
         self._node.create_subscription(String, 'status', self._on_status, 10)
         self._node.create_subscription(String, 'task/state', self._on_truth, 10)
+        self._node.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, 10)
         self.status: Status = {}
         self.truth: Status = {}
+        self.diagnostics: dict[str, dict[str, str]] = {}
 
     def __enter__(self) -> 'Conversation':
         """Return the participant."""
@@ -86,6 +90,11 @@ class Conversation:
 
     def _on_truth(self, message: String) -> None:
         self.truth = json.loads(message.data)
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for entry in message.status:
+            task = entry.name.split(': ', 1)[-1]
+            self.diagnostics[task] = {pair.key: pair.value for pair in entry.values}
 
 
 def result_of(status: Status, instruction: str) -> Status | None:

@@ -4,6 +4,7 @@
 TendonError
 ├── PartDied        a process of the run ended by itself: read its log
 ├── PartNotReady    a process did not become ready in time: read its log
+├── TaskNotOver     the robot came to no result in time: read the transcript
 └── BadRequest      what was asked for cannot be done: change the request
 """
 
@@ -27,6 +28,16 @@ class PartNotReady(TendonError):
     def __init__(self, name: str, timeout_s: float, log: Path | None = None) -> None:
         where = f' (log: {log})' if log else ''
         super().__init__(f'{name} was not ready within {timeout_s:.0f} s{where}')
+
+
+class TaskNotOver(TendonError):
+    """The robot came to no result in time."""
+
+    def __init__(self, instruction: str, timeout_s: float, last: str) -> None:
+        super().__init__(
+            f'{instruction!r} was not over within {timeout_s:.0f} s; '
+            f'last seen: {last or "nothing"}'
+        )
 
 
 class BadRequest(TendonError):

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main job on one machine: an instruction, a picture, a plan, an arm that moves.
+
+Starts backbone, simulated arm and robot as processes, gives the robot one instruction over ROS,
+follows it to the end, asks the simulator whether the task is fulfilled, and writes the reports.
+"""
+
+from collections.abc import Iterator
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from tendon.budget import read_traces
+from tendon.budget_report import report
+from tendon.conversation import result_of
+from tendon.errors import TaskNotOver
+from tendon.local_robot import local_robot, LocalRobot, Scene
+
+TASK_TIMEOUT_S = 120.0
+TRUTH_TIMEOUT_S = 5.0
+NOTE = 'One task of `tendon demo`: backbone, robot and simulated arm on one machine over loopback.'
+
+
+def run(
+    seed: int = 7, instruction: str | None = None, out: Path = Path('runs/demo'),
+    checkpoint: Path | None = None,
+) -> int:
+    """Do one task and report.
+
+    Args:
+      seed: draws scene and task.
+      instruction: what to say instead of the drawn task's sentence; then nobody but the robot
+        itself says whether it was done.
+      out: folder for everything that is written.
+      checkpoint: model of the backbone; None takes the shipped one.
+
+    Returns:
+      0 if the task was fulfilled, 1 if not.
+
+    Raises:
+      PartDied, PartNotReady, TaskNotOver: if it does not come to an end.
+    """
+    console = Console()
+    console.print('Starting backbone, simulated arm and robot, each a process of its own ...')
+    with local_robot(out, Scene(seed, 'put'), checkpoint) as robot:
+        robot.talk.wait(lambda: bool(robot.talk.truth), TRUTH_TIMEOUT_S)
+        sentence = instruction or str(robot.talk.truth['instruction'])
+        console.print(f'Telling the robot: [bold]{sentence}[/bold]', highlight=False)
+        result = _carry_out(robot, sentence, console)
+        is_fulfilled = _verdict(robot, instruction is None, result)
+    for line in _thoughts(robot.transcript):
+        console.print(line, highlight=False)
+    report(read_traces(robot.traces), out, console, NOTE)
+    console.print(f'Recording of the run: {robot.recording}', highlight=False, soft_wrap=True)
+    return _close(console, is_fulfilled, result)
+
+
+def _carry_out(robot: LocalRobot, sentence: str, console: Console) -> dict[str, Any]:
+    """Say it, show each step, and return the robot's result."""
+    shown = ''
+
+    def show() -> None:
+        nonlocal shown
+        robot.stack.check()
+        doing = _doing(robot.talk.status)
+        if doing and doing != shown:
+            console.print(f'  {doing}', highlight=False)
+            shown = doing
+
+    robot.talk.say(sentence)
+    if not robot.talk.wait(
+        lambda: result_of(robot.talk.status, sentence) is not None, TASK_TIMEOUT_S, show
+    ):
+        raise TaskNotOver(sentence, TASK_TIMEOUT_S, shown)
+    result = result_of(robot.talk.status, sentence)
+    assert result is not None
+    return result
+
+
+def _doing(status: dict[str, Any]) -> str:
+    if not status or not status['instruction']:
+        return ''
+    if status['step']:
+        return f'step {status["step_index"] + 1} of {status["step_count"]}: {status["step"]}'
+    return str(status['phase'])
+
+
+def _verdict(robot: LocalRobot, has_truth: bool, result: dict[str, Any]) -> bool:
+    """Ask the simulator where it knows the task, else believe the robot."""
+    if not has_truth:
+        return bool(result['outcome'] == 'done')
+    return robot.talk.wait(lambda: bool(robot.talk.truth.get('success')), TRUTH_TIMEOUT_S)
+
+
+def _thoughts(transcript: Path) -> Iterator[str]:
+    """Yield what the backbone thought, turn by turn."""
+    for line in transcript.read_text().splitlines():
+        event = json.loads(line)
+        if event.get('thought'):
+            yield f'[dim]thought:[/dim] {event["thought"]}'
+
+
+def _close(console: Console, is_fulfilled: bool, result: dict[str, Any]) -> int:
+    """Print the last line and return the exit status."""
+    words = (
+        f'{result["attempts"]} attempt(s), {result["turns"]} turns, {result["duration_s"]:.1f} s'
+    )
+    if is_fulfilled:
+        console.print(f'[bold green]SUCCESS[/bold green]: the task is fulfilled ({words}).')
+        return 0
+    console.print(
+        f'[bold red]NOT DONE[/bold red]: {result["outcome"]}: {result["reason"]} ({words}).'
+    )
+    return 1

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole system on this machine: backbone, simulated arm and robot, each a process of its own.
+
+Starts them in the order in which they need each other. Knows their parameters; knows nothing
+about what they are then asked to do.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+import os
+from pathlib import Path
+
+from tendon.backbone_process import start_backbone
+from tendon.conversation import Conversation
+from tendon.stack import free_port, Stack
+
+READY_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What the simulated arm shows; see the arm node's parameters."""
+
+    seed: int
+    task: str = ''
+    split: str = 'test'
+    wording: str = 'known'
+
+
+@dataclass
+class LocalRobot:
+    """The running system and its files.
+
+    Attributes:
+      stack: the processes: 'backbone', 'arm', 'robot'.
+      talk: the way to talk to the robot.
+      backbone_port: where the backbone listens.
+      traces: latency of each turn, JSON lines.
+      transcript: the agent's events, JSON lines.
+      recording: MCAP file of the run.
+    """
+
+    stack: Stack
+    talk: Conversation
+    backbone_port: int
+    traces: Path
+    transcript: Path
+    recording: Path
+    checkpoint: Path | None = None
+
+    def restart_backbone(self) -> None:
+        """Start the backbone again on the same port and wait until it serves."""
+        start_backbone(self.stack, self.checkpoint, self.backbone_port)
+
+
+@contextmanager
+def local_robot(
+    out: Path, scene: Scene, checkpoint: Path | None = None,
+    parameters: dict[str, str | float | int] | None = None,
+) -> Iterator[LocalRobot]:
+    """Start everything, hand it over when the robot listens, and end everything.
+
+    Args:
+      out: folder for logs and records.
+      scene: what the arm shows.
+      checkpoint: model of the backbone; None takes the shipped one.
+      parameters: further parameters of the robot's node.
+
+    Raises:
+      PartDied, PartNotReady: if a part does not come up.
+    """
+    out = out.resolve()
+    paths = [out / name for name in ('turns.jsonl', 'transcript.jsonl', 'run.mcap')]
+    for path in paths:
+        path.unlink(missing_ok=True)
+    port = free_port()
+    with Stack(out / 'logs') as stack:
+        start_backbone(stack, checkpoint, port)
+        stack.start('arm', 'sim.arm_node', *_arguments({
+            'scene_seed': scene.seed, 'task': scene.task, 'split': scene.split,
+            'wording': scene.wording,
+        }))
+        stack.start('robot', 'onboard_decoder.onboard_node', *_arguments({
+            'backbone_address': f'127.0.0.1:{port}', 'latency_path': str(paths[0]),
+            'transcript_path': str(paths[1]), 'record_path': str(paths[2]), **(parameters or {}),
+        }))
+        os.environ.update(stack.environment)
+        with Conversation() as talk:
+            talk.wait_for_robot(READY_TIMEOUT_S)
+            yield LocalRobot(stack, talk, port, *paths, checkpoint)
+
+
+def _arguments(parameters: dict[str, str | float | int]) -> list[str]:
+    """Write parameters as a ROS command line; an empty text keeps the default."""
+    arguments = ['--ros-args']
+    for name, value in parameters.items():
+        if value != '':
+            arguments += ['-p', f'{name}:={value}']
+    return arguments
