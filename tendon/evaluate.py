@@ -16,9 +16,9 @@ import time
 
 from onboard_decoder.config import RobotSettings
 from onboard_decoder.manifest_yaml import load_manifest
-from onboard_decoder.plan_decoder import PlanDecoder
 from onboard_decoder.planner_client import PlannerClient
 from onboard_decoder.planner_port import PlannerPort
+from onboard_decoder.robot_factory import load_decoder
 from rich.console import Console
 from rich.progress import Progress
 from sim.tasks import draw_task, TaskKind
@@ -119,12 +119,13 @@ class Worker:
 
     def _build(self) -> Episode:
         manifest = load_manifest(self.manifest)
-        decoder = PlanDecoder.of(manifest)
 
         def connect() -> PlannerPort:
-            return PlannerClient(self.address, manifest, robot_id=f'eval-{os.getpid()}')
+            return PlannerClient(self.address, f'eval-{os.getpid()}', manifest)
 
-        return Episode(manifest, decoder, connect, self.delay_s, self.settings)
+        return Episode(
+            manifest, load_decoder(manifest), connect, self.delay_s, self.settings
+        )
 
 
 _worker: Callable[[Job], EpisodeResult]
