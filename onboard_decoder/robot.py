@@ -7,7 +7,8 @@ threads and real time, an evaluation in lockstep with simulated time: observe, t
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 import threading
 
 import numpy as np
@@ -21,7 +22,7 @@ from onboard_decoder.chunk_maker import ChunkMaker
 from onboard_decoder.clock import Clock, to_s
 from onboard_decoder.config import RobotSettings
 from onboard_decoder.decoder_port import DecoderPort
-from onboard_decoder.errors import InstructionRefused
+from onboard_decoder.errors import InstructionRefused, OnboardError
 from onboard_decoder.fallback.watchdog import (
     Fault,
     Health,
@@ -55,6 +56,7 @@ class Robot:
         settings: RobotSettings | None = None,
         publish: Publish | None = None,
         sinks: Sequence[EventSink] = (),
+        news: threading.Event | None = None,
     ) -> None:
         """Wire everything; commands nothing before ``activate``.
 
@@ -66,6 +68,7 @@ class Robot:
           settings: numbers of the behaviour; the defaults where None.
           publish: hands a command to the arm; called inside ``tick``.
           sinks: take the agent's events, for example a ``Transcript``.
+          news: set when ``think`` has something to do; the planner may share it.
         """
         self.manifest, self.settings = manifest, settings or RobotSettings()
         self._planner, self._clock = planner, clock
@@ -93,7 +96,8 @@ class Robot:
         self._inbox: deque[str | None] = deque()  # instructions; None is a stop
         self._rest_since_ns: int | None = None
         self.faults: tuple[Fault, ...] = ()
-        self.news = threading.Event()  # set when ``think`` has something to do
+        self.notice = ''
+        self.news = news or threading.Event()
 
     def observe_joints(
         self,
@@ -103,13 +107,15 @@ class Robot:
         velocities: Sequence[float] | Array | None = None,
     ) -> None:
         """Take measured joints, in any order. Raises JointsRefused and drops the message."""
-        self.intake.take_joints(stamp_s, names, positions, velocities)
+        with self._noticed():
+            self.intake.take_joints(stamp_s, names, positions, velocities)
         if self.intake.joints is not None:
             self._traces.felt(self.intake.joints)
 
     def observe_image(self, camera: str, stamp_s: float, rgb: Image) -> None:
         """Take an image (height, width, 3) RGB. Raises ImageRefused and drops the image."""
-        self.intake.take_image(camera, stamp_s, rgb)
+        with self._noticed():
+            self.intake.take_image(camera, stamp_s, rgb)
         self.news.set()
 
     def ask(self, instruction: str) -> None:
@@ -120,7 +126,8 @@ class Robot:
         """
         grant = self._planner.state().grant
         limit = grant.max_instruction_chars if grant else 0
-        self._inbox.append(_checked(instruction, limit or MAX_INSTRUCTION_CHARS))
+        with self._noticed():
+            self._inbox.append(_checked(instruction, limit or MAX_INSTRUCTION_CHARS))
         self.news.set()
 
     def stop(self) -> None:
@@ -193,6 +200,15 @@ class Robot:
             is_stopped=self._servo.is_stopped,
         )
 
+    @contextmanager
+    def _noticed(self) -> Iterator[None]:
+        """Remember what was refused; the caller gets the error too."""
+        try:
+            yield
+        except OnboardError as error:
+            self.notice = str(error)
+            raise
+
     def _log(self, kind: str, **fields: object) -> None:
         """Give an event to every sink."""
         event = {'t_s': round(to_s(self._clock.now_ns()), 6), 'event': kind, **fields}
@@ -203,6 +219,11 @@ class Robot:
     def wants_image(self) -> bool:
         """True while the agent waits for a new image."""
         return bool(self._inbox) or self._asker.waiting is Waiting.IMAGE
+
+    @property
+    def is_active(self) -> bool:
+        """True between ``activate`` and ``deactivate``."""
+        return self._servo.is_active
 
     @property
     def is_at_rest(self) -> bool:
@@ -249,6 +270,7 @@ class Robot:
             is_carrying=self._runner.is_carrying,
             link=state.link.value,
             link_reason=state.reason,
+            notice=self.notice,
             faults={fault.value: REACTIONS[fault].name.lower() for fault in self.faults},
             ticks=tick.number if tick else 0,
             counts={

@@ -63,6 +63,13 @@ class SafetyFilter:
             and float(np.abs(self._motion.accelerations).max()) < _REST_SLACK
         )
 
+    @property
+    def stop(self) -> tuple[Array, float]:
+        """Where the joints would come to rest, (joints,), and after what time [s]."""
+        assert self._brake is not None
+        left_s = self._brake.trajectory.duration - self._braked_s
+        return self._brake.end, max(0.0, left_s)
+
     def reset(self, measured: Array) -> Motion:
         """Start at a measured pose (joints,), at rest: the first command changes nothing."""
         motion = Motion.at_rest(measured)

@@ -29,11 +29,16 @@ _DRY_TICKS = 5  # without a target while acting; fewer are the start of a step
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What the arm is to do at one tick: positions and velocities in the manifest's order."""
+    """What the arm is to do at one tick: positions and velocities in the manifest's order.
+
+    ``stop_positions`` is where it would stand still ``stop_s`` later if no command followed.
+    """
 
     tick: int
     positions: Array
     velocities: Array
+    stop_positions: Array
+    stop_s: float
 
 
 Publish = Callable[[Command], None]
@@ -106,7 +111,7 @@ class Servo:
         self._dry_ticks = 0 if target else self._dry_ticks + 1
         motion = self.filter.step(target)
         filtered_ns = self._clock.now_ns()
-        command = Command(number, motion.positions, motion.velocities)
+        command = Command(number, motion.positions, motion.velocities, *self.filter.stop)
         self._publish(command)
         if target:
             self._traces.commanded(target.chunk_number, filtered_ns, self._clock.now_ns())

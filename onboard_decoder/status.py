@@ -13,7 +13,10 @@ from onboard_decoder.agent.task_loop import TaskResult
 
 @dataclass(frozen=True, slots=True)
 class RobotStatus:
-    """The robot at one moment; ``faults`` maps each fault to the reaction to it."""
+    """The robot at one moment.
+
+    ``faults`` maps each fault to the reaction to it; ``notice`` is what was refused last.
+    """
 
     phase: str
     instruction: str
@@ -28,6 +31,7 @@ class RobotStatus:
     is_carrying: bool
     link: str
     link_reason: str
+    notice: str
     faults: Mapping[str, str]
     ticks: int
     counts: Mapping[str, int]

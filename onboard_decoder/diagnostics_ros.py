@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the robot says of itself, as diagnostic_msgs: one entry per task, with a level.
+
+Names are "node: task", as diagnostic_updater makes them. Knows no node.
+"""
+
+from collections.abc import Mapping
+
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from onboard_decoder.command_loop import LoopStatistics
+from onboard_decoder.latency_budget import TurnTrace
+from onboard_decoder.runtime import Runtime
+from onboard_decoder.status import RobotStatus
+
+OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+
+
+def diagnose(node: str, runtime: Runtime, process_priority: str, stamp: Time) -> DiagnosticArray:
+    """Return the diagnostics of this moment."""
+    status, loop = runtime.robot.status(), runtime.loop.statistics()
+    array = DiagnosticArray()
+    array.header.stamp = stamp
+    array.status = [
+        _loop(node, loop, status, {'process': process_priority, 'loop': runtime.priority.state}),
+        _backbone(node, status, runtime.last_trace),
+        _task(node, status),
+        _motion(node, status),
+    ]
+    return array
+
+
+def _loop(
+    node: str, loop: LoopStatistics, status: RobotStatus, scheduling: Mapping[str, str]
+) -> DiagnosticStatus:
+    """Ticks, lateness, scheduling."""
+    level, text = OK, f'{loop.tick_count} ticks'
+    if not status.is_active:
+        text = 'inactive'
+    elif loop.error_count:
+        level, text = ERROR, f'{loop.error_count} ticks failed'
+    elif loop.missed_count:
+        level, text = WARN, f'{loop.missed_count} of {loop.tick_count} ticks missed'
+    return _entry(f'{node}: command loop', level, text, {
+        'ticks': loop.tick_count,
+        'missed': loop.missed_count,
+        'lateness_ms_p50': round(loop.jitter_ms_p50, 3),
+        'lateness_ms_max': round(loop.jitter_ms_max, 3),
+        'work_ms_max': round(loop.work_ms_max, 3),
+        'scheduling_process': scheduling['process'],
+        'scheduling_loop': scheduling['loop'],
+    })
+
+
+def _backbone(node: str, status: RobotStatus, trace: TurnTrace | None) -> DiagnosticStatus:
+    """Link and the newest turn's times."""
+    level = OK if status.link == 'ready' else ERROR if status.link == 'lost' else WARN
+    values: dict[str, object] = {'link': status.link, 'trouble': status.trouble}
+    if trace is not None:
+        values.update({
+            f'{stage}_ms': round(duration_ns / 1e6, 3)
+            for stage, duration_ns in trace.stages_ns().items()
+        })
+        values['backbone_ms'] = round(trace.backbone_total_ns / 1e6, 3)
+        if trace.wall_ns is not None:
+            values['end_to_end_ms'] = round(trace.wall_ns / 1e6, 3)
+    return _entry(f'{node}: backbone', level, status.link_reason, values)
+
+
+def _task(node: str, status: RobotStatus) -> DiagnosticStatus:
+    """What the agent is doing, and the faults that keep it from it."""
+    level = ERROR if {'brake', 'hold'} & set(status.faults.values()) else OK
+    if level == OK and status.faults:
+        level = WARN
+    text = ', '.join(f'{name}: {what}' for name, what in status.faults.items()) or status.phase
+    return _entry(f'{node}: task', level, text, {
+        'phase': status.phase,
+        'instruction': status.instruction,
+        'attempt': status.attempt,
+        'step': f'{status.step_index + 1}/{status.step_count} {status.step}',
+        'waits_for': status.waits_for,
+        'notice': status.notice,
+    })
+
+
+def _motion(node: str, status: RobotStatus) -> DiagnosticStatus:
+    """What was refused or limited."""
+    refused = sum(status.counts.values())
+    text = f'{refused} refused or limited' if refused else 'nothing refused or limited'
+    values = {**status.counts, 'decoder_ms': status.decoder_ms}
+    return _entry(f'{node}: motion', WARN if refused else OK, text, values)
+
+
+def _entry(name: str, level: bytes, text: str, values: Mapping[str, object]) -> DiagnosticStatus:
+    return DiagnosticStatus(
+        name=name, level=level, message=text, hardware_id='',
+        values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
+    )

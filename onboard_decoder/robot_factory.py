@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds a robot in real time from what a person writes down: names, addresses, paths.
+
+The one place on this side that chooses implementations. Knows no ROS.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from onboard_decoder.agent.transcript import Transcript
+from onboard_decoder.clock import Clock
+from onboard_decoder.config import RobotSettings
+from onboard_decoder.decoder_port import DecoderPort
+from onboard_decoder.manifest import Manifest
+from onboard_decoder.manifest_yaml import load_manifest
+from onboard_decoder.planner_client import LinkSettings, PlannerClient
+from onboard_decoder.recorder import Recorder
+from onboard_decoder.robot import Robot
+from onboard_decoder.runtime import Runtime, RuntimeSettings
+from onboard_decoder.servo import Command
+from onboard_decoder.trace_file import TraceFile
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Files to write; an empty one is not written."""
+
+    latency: str = ''
+    transcript: str = ''
+    record: str = ''
+
+
+@dataclass(frozen=True)
+class RobotParts:
+    """A robot with what must be closed after it."""
+
+    robot: Robot
+    runtime: Runtime
+    planner: PlannerClient
+    transcript: Transcript | None
+
+    @classmethod
+    def build(
+        cls,
+        robot: str,
+        robot_id: str,
+        address: str,
+        link: LinkSettings,
+        behaviour: RobotSettings,
+        runtime: RuntimeSettings,
+        paths: Paths,
+        clock: Clock,
+        publish: Callable[[Command], None],
+    ) -> 'RobotParts':
+        """Load and wire; threads wait for ``runtime.start``, only the link opens at once.
+
+        Args:
+          robot: manifest by name or path.
+          robot_id: this robot's name at the backbone.
+          address: host:port of the backbone.
+          link: how the link is opened.
+          behaviour: the robot's numbers.
+          runtime: the threads' numbers.
+          paths: files to write.
+          clock: the robot's clock.
+          publish: hands a command to the arm.
+
+        Raises:
+          ConfigError: in one sentence, and nothing is left open.
+        """
+        manifest = load_manifest(robot)
+        decoder = load_decoder(manifest)
+        trace_file = TraceFile(paths.latency) if paths.latency else None
+        transcript = Transcript(paths.transcript) if paths.transcript else None
+        recorder = Recorder(paths.record, clock) if paths.record else None
+        planner = PlannerClient(address, robot_id, manifest, link, clock)
+        made = Robot(
+            manifest, planner, decoder, clock, behaviour,
+            publish=_recorded(publish, recorder),
+            sinks=[sink for sink in (transcript, recorder) if sink is not None],
+            news=planner.news,
+        )
+        return cls(made, Runtime(made, clock, runtime, trace_file, recorder), planner, transcript)
+
+    def close(self) -> None:
+        """End threads, session and files; idempotent."""
+        self.runtime.stop()
+        self.planner.close()
+        if self.transcript is not None:
+            self.transcript.close()
+
+
+def load_decoder(manifest: Manifest) -> DecoderPort:
+    """Load the decoder that the manifest names. Raises ConfigError where that fails."""
+    # Imported here: onnxruntime takes a while, and a wrong manifest should be told at once.
+    from onboard_decoder.plan_decoder import PlanDecoder
+
+    return PlanDecoder(manifest)
+
+
+def _recorded(
+    publish: Callable[[Command], None], recorder: Recorder | None
+) -> Callable[[Command], None]:
+    """Let the recorder see every command after the arm has it."""
+    if recorder is None:
+        return publish
+
+    def both(command: Command) -> None:
+        publish(command)
+        recorder.command(command)
+
+    return both
