@@ -8,6 +8,7 @@ goes on where it stopped. Knows nothing about models or plan texts.
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 import json
@@ -158,6 +159,7 @@ def _painter() -> Painter:
     if not _painters:
         cv2.setNumThreads(1)
         _painters.append(Painter())
+        atexit.register(_painters[0].camera.close)
     return _painters[0]
 
 

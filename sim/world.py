@@ -124,7 +124,7 @@ class World:
     def _sees(self, eye: Array, index: int, point: Array) -> bool:
         geom = np.zeros(1, dtype=np.int32)
         ray = point - eye
-        distance = mujoco.mj_ray(self.model, self.data, eye, ray, None, 1, -1, geom, None)
+        distance = mujoco.mj_ray(self.model, self.data, eye, ray, None, 1, -1, geom)
         if geom[0] < 0 or distance > 1.02:
             return True
         body = self.model.geom_bodyid[geom[0]]
