@@ -38,10 +38,15 @@ WARN_PERIOD_S = 5.0
 
 
 class ArmNode(Node):
-    """The simulated robot."""
+    """The simulated robot.
+
+    Attributes:
+        failed: True after the simulation stopped because of an error.
+    """
 
     def __init__(self) -> None:
         super().__init__('sim_arm')
+        self.failed = False
         self._lost_s = 0.0
         self._log: Any = Node.get_logger(self)
         declare(self)
@@ -92,6 +97,7 @@ class ArmNode(Node):
             self._loop.run(outputs, lambda: float(self._value('real_time_factor')))
         except Exception as fault:  # publishing fails too when the context has been shut down
             if self.context.ok():
+                self.failed = True
                 self._log.fatal(f'simulation stopped: {type(fault).__name__}: {fault}')
                 self.context.try_shutdown()
 
@@ -185,6 +191,8 @@ def main(args: list[str] | None = None) -> None:
         if node is not None:
             node.destroy_node()
         try_shutdown()
+    if node is not None and node.failed:
+        raise SystemExit(1)
 
 
 if __name__ == '__main__':

@@ -87,6 +87,8 @@ def draw_scene(
     joints: tuple[float, ...] = HOME
     if style == 'dataset':
         entities, joints = _draw_arm(rng, entities)
+    else:
+        appearance = replace(appearance, shadows=False)  # they cost ten times the rest
     return SceneSpec(words, split, tuple(entities), appearance, joints)
 
 
