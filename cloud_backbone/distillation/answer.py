@@ -1,92 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets a model answer many turns at once, greedily, along the moves of the plan grammar.
+"""Lets a model answer many turns at once, greedily, as the service would.
 
-Prompts are padded on the left, so that all answers start together. Knows the grammar, not how
-good an answer is.
+Prompts are padded on the left, so that all answers start together. Knows the writer of plans,
+not how good a plan is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cloud_backbone.constrained_decoding import PlanLanguage, PlanWriter
+from cloud_backbone.distillation.turns import Turn
+from cloud_backbone.model.distilled_vlm import TendonVlmForConditionalGeneration
+from cloud_backbone.model.prompt import image_ids
+from cloud_backbone.model.text_codec import TokenizerCodec
+from cloud_backbone.model.tokenizer import PAD
+from cloud_backbone.plan_grammar import PlanDraft
+from cloud_backbone.plan_vocabulary import Vocabulary
 import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedTokenizerFast
 
-from cloud_backbone.distillation.turns import Turn
-from cloud_backbone.model.configuration import LOCATION_TOKENS
-from cloud_backbone.model.distilled_vlm import TendonVlmForConditionalGeneration
-from cloud_backbone.model.prompt import image_ids
-from cloud_backbone.model.tokenizer import PAD
-from cloud_backbone.plan_grammar import Choice, moves, PlanDraft, value_of
-from cloud_backbone.plan_vocabulary import Vocabulary
 
-WINDOW_BINS = 4
+class Scribe:
+    """One plan that is written one token per step."""
 
+    def __init__(self, language: PlanLanguage) -> None:
+        self.writer = PlanWriter(language)
+        self._pending = list(self.writer.opening)
 
-class Writer:
-    """Writes one answer token by token; `draft` is there when it is finished."""
+    @property
+    def busy(self) -> bool:
+        """Whether the plan is not finished yet."""
+        return self.writer.draft is None
 
-    def __init__(
-        self,
-        tokenizer: PreTrainedTokenizerFast,
-        vocabulary: Vocabulary,
-        location_start: int,
-        texts: dict[str, tuple[int, ...]],
-    ) -> None:
-        self.draft: PlanDraft | None = None
-        self._tokenizer = tokenizer
-        self._first = location_start
-        self._texts = texts
-        self._moves = moves(vocabulary, strict=True)
-        self._begin(next(self._moves))
-
-    def write(self, logits: Tensor) -> int:
-        """Choose the next token from logits (vocabulary,) and return it."""
-        if self._options is None:
-            return self._locate(logits)
-        allowed = sorted({ids[len(self._written)] for ids in self._options})
-        token = allowed[int(logits[allowed].argmax())] if len(allowed) > 1 else allowed[0]
-        self._written.append(token)
-        self._options = {
-            ids: text
-            for ids, text in self._options.items()
-            if ids[: len(self._written)] == tuple(self._written)
-        }
-        complete = self._options.get(tuple(self._written))
-        if complete is not None:
-            self._reply(complete)
-        return token
-
-    def _begin(self, move: object) -> None:
-        self._written: list[int] = []
-        self._options: dict[tuple[int, ...], str] | None = None
-        if isinstance(move, Choice):
-            self._options = {self._spell(text): text for text in move.texts}
-
-    def _spell(self, text: str) -> tuple[int, ...]:
-        if text not in self._texts:
-            self._texts[text] = tuple(self._tokenizer.encode(text, add_special_tokens=False))
-        return self._texts[text]
-
-    def _locate(self, logits: Tensor) -> int:
-        bins = logits[self._first : self._first + LOCATION_TOKENS].softmax(dim=-1)
-        best = int(bins.argmax())
-        self._reply(expected_location(bins))
-        return self._first + best
-
-    def _reply(self, reply: str | float) -> None:
-        try:
-            self._begin(self._moves.send(reply))
-        except StopIteration as end:
-            self.draft = end.value
-
-
-def expected_location(bins: Tensor) -> float:
-    """Return the location (0 to 1) that a distribution over bins means, around its peak."""
-    order = torch.arange(len(bins), device=bins.device)
-    near = bins * ((order - bins.argmax()).abs() <= WINDOW_BINS)
-    return value_of(float((near * order).sum() / near.sum()))
+    def next_token(self, logits: Tensor) -> int:
+        """Return the token that follows, chosen from logits (vocabulary,) where free."""
+        if not self.busy:
+            return PAD
+        if not self._pending:
+            self._pending = self.writer.choose(logits)
+        return self._pending.pop(0)
 
 
 @torch.no_grad()
@@ -97,29 +51,27 @@ def answer(
     pixels: Tensor,
 ) -> list[PlanDraft]:
     """Return a draft per turn; pixels (turns, 3, side, side), 0 to 1, one image per turn."""
-    vocabulary, texts = Vocabulary(), dict[str, tuple[int, ...]]()
-    first = model.config.location_token_start
-    writers = [Writer(tokenizer, vocabulary, first, texts) for _ in turns]
+    language = PlanLanguage(Vocabulary(), TokenizerCodec(tokenizer))
+    scribes = [Scribe(language) for _ in turns]
     ids, mask = _pad_left([turn.before + image_ids(model.config) for turn in turns])
     ids, mask = ids.to(pixels.device), mask.to(pixels.device)
     cache = DynamicCache()
     features: Tensor | None = model.get_image_features(pixels)
-    while any(writer.draft is None for writer in writers):
-        position = (mask.cumsum(dim=1) - 1).clamp(min=0)[:, -ids.shape[1] :]
+    while any(scribe.busy for scribe in scribes):
         output = model(
             input_ids=ids,
             attention_mask=mask,
-            position_ids=position,
+            position_ids=(mask.cumsum(dim=1) - 1).clamp(min=0)[:, -ids.shape[1] :],
             past_key_values=cache,
             image_features=features,
             use_cache=True,
             logits_to_keep=1,
         )
         logits = output.logits[:, -1].float().cpu()
-        step = [w.write(row) if w.draft is None else PAD for w, row in zip(writers, logits)]
+        step = [scribe.next_token(row) for scribe, row in zip(scribes, logits, strict=True)]
         ids, features = torch.tensor(step, device=mask.device)[:, None], None
         mask = torch.cat([mask, torch.ones_like(ids)], dim=1)
-    return [writer.draft for writer in writers if writer.draft is not None]
+    return [scribe.writer.draft for scribe in scribes if scribe.writer.draft is not None]
 
 
 def _pad_left(rows: list[list[int]]) -> tuple[Tensor, Tensor]:

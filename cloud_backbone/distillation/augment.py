@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Disturbs training images: brightness, contrast, tint, noise and a small shift.
+"""Disturbs training images: brightness, contrast, tint, noise, a small shift, other colours.
 
-A shift moves the labels with the image. Every draw comes from the generator given.
+A shift moves the labels with the image. Turning the hues hides the colour of a thing and keeps
+its shape: it is what makes the eyes tell shapes apart in colours that they never had in
+training. Every draw comes from the generator given.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Generator, Tensor
@@ -40,3 +44,25 @@ def shift(pixels: Tensor, point: Tensor, generator: Generator) -> tuple[Tensor, 
         left, top = MAX_SHIFT_PX - dx, MAX_SHIFT_PX - dy
         moved[index] = padded[index, :, top : top + side, left : left + side]
     return moved, point + move[:, None, :].float() / side
+
+
+def turn_hues(pixels: Tensor, share: float, generator: Generator) -> tuple[Tensor, Tensor]:
+    """Turn all hues of some images by a random angle, and change their saturation.
+
+    Returns the images and which of them still show true colours, (batch,), bool.
+    """
+    batch = len(pixels)
+    true = torch.rand(batch, generator=generator) >= share
+    angle = 2.0 * math.pi * torch.rand(batch, generator=generator)
+    saturation = 0.7 + 0.6 * torch.rand(batch, generator=generator)
+    turned = torch.einsum('bij,bjhw->bihw', _hue_rotation(angle, saturation), pixels)
+    return torch.where(true[:, None, None, None], pixels, turned.clamp(0.0, 1.0)), true
+
+
+def _hue_rotation(angle: Tensor, saturation: Tensor) -> Tensor:
+    """Return rotations about the grey axis with a gain across it, (batch, 3, 3)."""
+    grey = torch.full((3, 3), 1.0 / 3.0)
+    cross = torch.tensor([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]]) / math.sqrt(3.0)
+    across = torch.eye(3) - grey
+    cosine, sine = (saturation * angle.cos())[:, None, None], saturation * angle.sin()
+    return grey + cosine * across + sine[:, None, None] * cross

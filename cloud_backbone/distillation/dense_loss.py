@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cloud_backbone.model.configuration import BIN
+from cloud_backbone.model.dense_head import Cells
 import torch
 from torch import Tensor
 from torch.nn import functional
-
-from cloud_backbone.model.configuration import BIN
-from cloud_backbone.model.dense_head import Cells
 
 PRESENCE_WEIGHT = 16.0
 
@@ -48,8 +47,16 @@ def assign(labels: Labels, side: int) -> Assignment:
     return Assignment(batch, slot, cell[:, 1], cell[:, 0], seen)
 
 
-def dense_loss(cells: Cells, labels: Labels) -> Tensor:
-    """Return presence, kind, colour, offset and state losses as one number."""
+def dense_loss(cells: Cells, labels: Labels, true_colours: Tensor | None = None) -> Tensor:
+    """Return presence, kind, colour, offset and state losses as one number.
+
+    true_colours: (batch,), bool, images that show true colours; None for all. Only these count
+    for colour; only the others count for kind, so that it is never read off the colour.
+    """
+    if true_colours is None:
+        true_colours = turned = torch.ones_like(labels.kind[:, 0], dtype=torch.bool)
+    else:
+        turned = ~true_colours
     side = cells.presence.shape[-1]
     at = assign(labels, side)
     index = (at.batch, at.slot, at.row, at.column)
@@ -64,12 +71,18 @@ def dense_loss(cells: Cells, labels: Labels) -> Tensor:
     held = (labels.held[at.seen] > 0).float()
     return (
         8.0 * presence
-        + functional.cross_entropy(cells.kind[index], labels.kind[at.seen])
-        + functional.cross_entropy(cells.colour[index], labels.colour[at.seen])
+        + _name_loss(cells.kind[index], labels.kind[at.seen], turned[at.batch])
+        + _name_loss(cells.colour[index], labels.colour[at.seen], true_colours[at.batch])
         + 2.0 * functional.l1_loss(cells.offset[index], offset)
         + functional.binary_cross_entropy_with_logits(cells.supported[index], supported)
         + functional.binary_cross_entropy_with_logits(cells.held[index], held)
     )
+
+
+def _name_loss(logits: Tensor, name: Tensor, counts: Tensor) -> Tensor:
+    """Return the mean loss over the entities that count, (entities,)."""
+    each = functional.cross_entropy(logits, name, reduction='none')
+    return (each * counts).sum() / counts.sum().clamp(min=1)
 
 
 class Sight(NamedTuple):

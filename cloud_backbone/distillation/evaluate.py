@@ -11,15 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-import torch
-from transformers import PreTrainedTokenizerFast
-
 from cloud_backbone.distillation.answer import answer
 from cloud_backbone.distillation.augment import to_pixels
 from cloud_backbone.distillation.scene_shards import Instruction, Scenes
 from cloud_backbone.distillation.turns import Turn, turn_of
 from cloud_backbone.model.distilled_vlm import TendonVlmForConditionalGeneration
 from cloud_backbone.plan_grammar import PlanDraft, Point, TASKS
+import torch
+from transformers import PreTrainedTokenizerFast
 
 BATCH = 64
 GRID_PX = 128
@@ -56,7 +55,7 @@ def evaluate(
     report: Callable[[int], None] = lambda done: None,
 ) -> list[Verdict]:
     """Let the model answer instructions about scenes, and judge every answer."""
-    model = model.to(device).eval()
+    model.to(device).eval()  # type: ignore[arg-type]
     turns = [turn_of(instruction, tokenizer, []) for instruction in instructions]
     turns.sort(key=lambda turn: len(turn.before))
     verdicts: list[Verdict] = []
@@ -65,7 +64,9 @@ def evaluate(
         index = torch.tensor([turn.instruction.scene for turn in part])
         pixels = to_pixels(scenes.image[index]).to(device)
         drafts = answer(model, tokenizer, part, pixels)
-        verdicts += [judge(turn.instruction, draft) for turn, draft in zip(part, drafts)]
+        verdicts += [
+            judge(turn.instruction, draft) for turn, draft in zip(part, drafts, strict=True)
+        ]
         report(len(verdicts))
     return verdicts
 

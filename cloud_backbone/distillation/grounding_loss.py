@@ -12,14 +12,13 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from cloud_backbone.distillation.turns import Turn, TurnBatch
+from cloud_backbone.model.configuration import BIN, KINDS, PATCH_TOKENS
+from cloud_backbone.model.dense_head import Candidates
 import torch
 from torch import nn, Tensor
 from transformers import LlamaModel
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
-
-from cloud_backbone.distillation.turns import Turn, TurnBatch
-from cloud_backbone.model.configuration import BIN, KINDS, PATCH_TOKENS
-from cloud_backbone.model.dense_head import Candidates
 
 NEAR = 0.03  # [share of the image side]
 ABSENT = -1
@@ -30,7 +29,7 @@ class HeadTap:
 
     def __init__(self, decoder: LlamaModel) -> None:
         self.decoder = decoder
-        self.attention = decoder.layers[len(decoder.layers) // 2].self_attn
+        self.attention: Any = decoder.layers[len(decoder.layers) // 2].self_attn
         self._seen: dict[str, Tensor] = {}
         self._hooks: list[Any] = []
 
@@ -98,9 +97,7 @@ def grounding_loss(tap: HeadTap, batch: TurnBatch, found: Candidates) -> tuple[T
     return -(share + 1e-6).log().mean(), float(share.detach().mean())
 
 
-def _share(
-    tap: HeadTap, head: int, gaze: Gaze, batch: TurnBatch, found: Candidates
-) -> Tensor:
+def _share(tap: HeadTap, head: int, gaze: Gaze, batch: TurnBatch, found: Candidates) -> Tensor:
     """Return attention on the right tokens; gazes at things without object token are left out."""
     seen = tap.attend(head, gaze.row, gaze.position)  # (queries, tokens)
     image = batch.image_of.to(seen.device)[gaze.row]

@@ -7,14 +7,13 @@ still tells the task. Names of things are never touched. Knows tokens, not image
 
 from __future__ import annotations
 
-import torch
-from torch import Generator
-from transformers import PreTrainedTokenizerFast
-
 from cloud_backbone.distillation.scene_shards import Instruction
 from cloud_backbone.model.configuration import COLOURS, KINDS
 from cloud_backbone.model.tokenizer import SPECIAL_TOKENS
 from cloud_backbone.plan_grammar import LOCATION_TOKENS
+import torch
+from torch import Generator
+from transformers import PreTrainedTokenizerFast
 
 SYNONYMS = (
     'block', 'brick', 'square', 'sphere', 'round', 'can', 'tin', 'box', 'container', 'tray',

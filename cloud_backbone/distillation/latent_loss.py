@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import math
 
-import torch
-from torch import Tensor
-from torch.nn import functional
-
 from cloud_backbone.distillation.turns import Turn
 from cloud_backbone.model.configuration import KINDS
 from cloud_backbone.plan_grammar import OUTCOMES, Point, TASKS
 from cloud_backbone.plan_vocabulary import Thing, Vocabulary
+import torch
+from torch import Tensor
+from torch.nn import functional
 
 CAMERA_IN_BASE_M = (1.10, 0.0, 0.80)
 CAMERA_LOOKS_AT_M = (0.47, 0.0, 0.0)

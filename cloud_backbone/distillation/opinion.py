@@ -9,15 +9,14 @@ grounded head is matched too.
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-from torch.nn import functional
-
 from cloud_backbone.distillation.plan_loss import decision_weights
 from cloud_backbone.distillation.train_planner import think, Thoughts
 from cloud_backbone.distillation.turns import TurnBatch
 from cloud_backbone.model.distilled_vlm import TendonVlmForConditionalGeneration
 from cloud_backbone.model.vision_encoder import VisionFeatures
+import torch
+from torch import Tensor
+from torch.nn import functional
 
 TEMPERATURE = 1.5
 ODDS_WEIGHT = 0.3

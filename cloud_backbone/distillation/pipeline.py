@@ -14,8 +14,6 @@ from dataclasses import dataclass
 import json
 from pathlib import Path
 
-import torch
-
 from cloud_backbone.distillation.profile import profile_named, PROFILES
 from cloud_backbone.distillation.stages import (
     best_device,
@@ -27,6 +25,7 @@ from cloud_backbone.distillation.stages import (
     ship,
     Workshop,
 )
+import torch
 
 STAGES = ('eyes', 'student', 'teacher', 'plain', 'distilled', 'report')
 MEASURED = ('student', 'teacher', 'plain', 'distilled')
@@ -86,7 +85,9 @@ def _make(shop: Workshop, name: str) -> Model:
     student = make_planner(shop, 'student', 'student', plan.student_steps, plan.student_rate)
     if name == 'student':
         return student
-    return make_variant(shop, name, student, _make(shop, 'teacher') if name == 'distilled' else None)
+    return make_variant(
+        shop, name, student, _make(shop, 'teacher') if name == 'distilled' else None
+    )
 
 
 def _report(shop: Workshop) -> Report:
@@ -94,8 +95,7 @@ def _report(shop: Workshop) -> Report:
     for name in MEASURED:
         _make(shop, name)
     figures = {
-        name: {split: measure(shop, name, split) for split in ('val', 'test')}
-        for name in MEASURED
+        name: {split: measure(shop, name, split) for split in ('val', 'test')} for name in MEASURED
     }
     better = max(('distilled', 'plain'), key=lambda name: figures[name]['val']['plans_right'])
     report = Report(figures, better, ship(shop, better))

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cloud_backbone.distillation.turns import TurnBatch
+from cloud_backbone.model.configuration import LOCATION_TOKENS
 import torch
 from torch import Tensor
 from torch.nn import functional
-
-from cloud_backbone.distillation.turns import TurnBatch
-from cloud_backbone.model.configuration import LOCATION_TOKENS
 
 SPREAD_BINS = 1.0
 DECISION_WEIGHT = 5.0
@@ -49,9 +48,7 @@ def decision_weights(batch: TurnBatch, decisive: Tensor) -> Tensor:
     return weight[batch.answer]
 
 
-def plan_loss(
-    logits: Tensor, batch: TurnBatch, decisive: Tensor, location_start: int
-) -> PlanLoss:
+def plan_loss(logits: Tensor, batch: TurnBatch, decisive: Tensor, location_start: int) -> PlanLoss:
     """Score logits (answer_tokens, vocabulary), in the order of `batch.answer`."""
     score = functional.log_softmax(logits.float(), dim=-1)
     loss = -score.gather(1, batch.target[batch.answer][:, None])[:, 0]

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import time
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 
 LOG_EVERY_S = 20.0
 MEMORY = 0.95

@@ -12,16 +12,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+from cloud_backbone.plan_grammar import OUTCOMES, PlanDraft, TASKS
+from cloud_backbone.plan_vocabulary import Thing
 import numpy as np
 from numpy.typing import NDArray
 import torch
 from torch import Tensor
 
-from cloud_backbone.plan_grammar import OUTCOMES, PlanDraft, TASKS
-from cloud_backbone.plan_vocabulary import Thing
-
 UNSEEN_WORDING = 1000  # template numbers from here on are kept out of training
-HELD_OUT = frozenset({Thing('green', 'ball'), Thing('purple', 'cube'), Thing('yellow', 'cylinder')})
+HELD_OUT = frozenset(
+    {Thing('green', 'ball'), Thing('purple', 'cube'), Thing('yellow', 'cylinder')}
+)
 
 
 class ShardError(ValueError):

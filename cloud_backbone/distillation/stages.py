@@ -13,15 +13,11 @@ from pathlib import Path
 import shutil
 from typing import Any
 
-from safetensors.torch import load_file, save_file
-import torch
-from torch import Tensor
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
-
 from cloud_backbone.distillation.evaluate import choose, evaluate, summarise
 from cloud_backbone.distillation.opinion import TeacherOpinion
 from cloud_backbone.distillation.profile import Profile
 from cloud_backbone.distillation.progress import Progress
+from cloud_backbone.distillation.resume import Resume
 from cloud_backbone.distillation.scene_shards import read_split, Scenes
 from cloud_backbone.distillation.train_planner import (
     Course,
@@ -31,12 +27,21 @@ from cloud_backbone.distillation.train_planner import (
 )
 from cloud_backbone.distillation.train_vision import evaluate_eyes, Eyes, train_eyes
 from cloud_backbone.distillation.turns import tokenise, Turns
-from cloud_backbone.model.checkpoint import config_for, load_checkpoint, save_checkpoint
+from cloud_backbone.model.checkpoint import (
+    config_for,
+    load_checkpoint,
+    read_tokenizer,
+    save_checkpoint,
+)
 from cloud_backbone.model.configuration import TendonVisionConfig
 from cloud_backbone.model.distilled_vlm import TendonVlmForConditionalGeneration
 from cloud_backbone.model.prompt import clean_instruction
 from cloud_backbone.model.start_values import new_model
 from cloud_backbone.model.tokenizer import train_tokenizer, word_id
+from safetensors.torch import load_file, save_file
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
 
 DECISIVE_WORDS = ('Plan', 'Done')
 WEIGHTS = 'weights.safetensors'
@@ -66,7 +71,7 @@ class Workshop:
         if not (directory / 'tokenizer.json').is_file():
             texts = [clean_instruction(item.text) for item in self.scenes.instructions]
             train_tokenizer(texts).save_pretrained(directory)
-        return AutoTokenizer.from_pretrained(directory)
+        return read_tokenizer(directory)
 
     @cached_property
     def turns(self) -> Turns:
@@ -85,9 +90,11 @@ def make_eyes(shop: Workshop) -> Eyes:
     """Train vision encoder and dense head, or read them."""
     path = shop.out_dir / 'eyes.safetensors'
     if not path.is_file():
+        resume = Resume(shop.out_dir)
         with shop.progress.stage('eyes', shop.profile.vision_steps) as report:
-            eyes = train_eyes(shop.scenes, shop.profile, shop.seed, shop.device, report)
+            eyes = train_eyes(shop.scenes, shop.profile, shop.seed, shop.device, report, resume)
         save_file({name: value.contiguous() for name, value in eyes.state_dict().items()}, path)
+        resume.clear()
     eyes = Eyes(TendonVisionConfig())
     eyes.load_state_dict(load_file(path))
     return eyes.eval()
@@ -115,7 +122,8 @@ def make_variant(shop: Workshop, name: str, student: Model, teacher: Model | Non
     model.load_state_dict(student.state_dict())
     opinion = None
     if teacher is not None:
-        opinion = TeacherOpinion(teacher.to(shop.device), shop.decisive.to(shop.device))
+        teacher.to(shop.device)  # type: ignore[arg-type]
+        opinion = TeacherOpinion(teacher, shop.decisive.to(shop.device))
     course = _course(shop, shop.profile.extra_steps, shop.profile.extra_rate, shop.seed + 1)
     return _train(shop, model, name, course, opinion)
 
@@ -159,12 +167,16 @@ def ship(shop: Workshop, name: str) -> Path:
 def _train(
     shop: Workshop, model: Model, name: str, course: Course, opinion: Opinion | None
 ) -> Model:
-    with shop.progress.stage(name, course.steps) as report:
-        train_planner(model, shop.scenes, shop.turns, shop.decisive, course, report, opinion)
     directory = shop.out_dir / name
+    resume = Resume(directory)
+    with shop.progress.stage(name, course.steps) as report:
+        train_planner(
+            model, shop.scenes, shop.turns, shop.decisive, course, report, opinion, resume
+        )
     save_checkpoint(directory, model.cpu(), shop.tokenizer)
     weights = {key: value.contiguous() for key, value in model.state_dict().items()}
     save_file(weights, directory / WEIGHTS)
+    resume.clear()
     return model.eval()
 
 

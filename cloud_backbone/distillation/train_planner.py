@@ -11,19 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
-from torch import nn, Tensor
-
 from cloud_backbone.distillation.augment import disturb_light, to_pixels
 from cloud_backbone.distillation.grounding_loss import grounding_loss, HeadTap
 from cloud_backbone.distillation.latent_loss import latent_loss
 from cloud_backbone.distillation.plan_loss import plan_loss
+from cloud_backbone.distillation.resume import Resume
 from cloud_backbone.distillation.scene_shards import Scenes
 from cloud_backbone.distillation.schedule import rate_factor, set_rate
 from cloud_backbone.distillation.turns import TurnBatch, Turns
 from cloud_backbone.model.dense_head import Candidates
 from cloud_backbone.model.distilled_vlm import TendonVlmForConditionalGeneration
 from cloud_backbone.model.vision_encoder import VisionFeatures
+import torch
+from torch import nn, Tensor
 
 Report = Callable[[int, dict[str, float]], None]
 GROUNDING_WEIGHT = 0.5
@@ -68,6 +68,7 @@ def train_planner(
     course: Course,
     report: Report,
     opinion: Opinion | None = None,
+    resume: Resume | None = None,
 ) -> TendonVlmForConditionalGeneration:
     """Train all but the eyes, in place.
 
@@ -77,10 +78,11 @@ def train_planner(
     generator = torch.Generator().manual_seed(course.seed)
     # for short rows the plain form is a quarter faster than the fused one on a CPU
     model.model.language_model.set_attn_implementation('eager')
-    model.to(course.device).eval()  # eyes keep their batch statistics; the decoder has no dropout
+    model.to(course.device)  # type: ignore[arg-type]
+    model.eval()  # eyes keep their batch statistics; the decoder has no dropout
     optimizer = torch.optim.AdamW(_groups(model), course.rate, (0.9, 0.98), weight_decay=0.01)
-    decisive = decisive.to(course.device)
-    for step in range(course.steps):
+    decisive, resume = decisive.to(course.device), resume or Resume(None)
+    for step in range(resume.load(model, optimizer, generator), course.steps):
         set_rate(optimizer, course.rate, rate_factor(step, course.steps, RISE))
         batch = turns.draw(course.images, course.rows, generator)
         pixels = disturb_light(to_pixels(scenes.image[batch.scene]), generator)
@@ -88,10 +90,11 @@ def train_planner(
             model, _to(batch, course.device), pixels.to(course.device), decisive, opinion
         )
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], 1.0)
         optimizer.step()
         report(step, told)
+        resume.save(step + 1, model, optimizer, generator)
     return model
 
 
@@ -166,10 +169,5 @@ def _last_answer_token(batch: TurnBatch) -> Tensor:
 
 
 def _to(batch: TurnBatch, device: str) -> TurnBatch:
-    moved = {
-        name: value.to(device)
-        for name, value in batch._asdict().items()
-        if isinstance(value, Tensor)
-    }
-    return batch._replace(**moved)
-
+    *tensors, turns = batch
+    return TurnBatch(*(tensor.to(device) for tensor in tensors), turns)

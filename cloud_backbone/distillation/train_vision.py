@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-from torch import nn, Tensor
-
-from cloud_backbone.distillation.augment import disturb_light, shift, to_pixels
+from cloud_backbone.distillation.augment import disturb_light, shift, to_pixels, turn_hues
 from cloud_backbone.distillation.dense_loss import dense_loss, Labels, score_sight, Sight
 from cloud_backbone.distillation.profile import Profile
+from cloud_backbone.distillation.resume import Resume
 from cloud_backbone.distillation.scene_shards import Scenes
 from cloud_backbone.distillation.schedule import rate_factor, set_rate
 from cloud_backbone.model.configuration import TendonVisionConfig
 from cloud_backbone.model.dense_head import Cells, DenseHead
 from cloud_backbone.model.vision_encoder import VisionEncoder
+import torch
+from torch import nn, Tensor
 
 Report = Callable[[int, dict[str, float]], None]
 RISE = 100
+TURNED_SHARE = 0.5
 
 
 class Eyes(nn.Module):
@@ -35,7 +36,7 @@ class Eyes(nn.Module):
 
     def forward(self, pixels: Tensor) -> Cells:
         """Read (batch, 3, side, side), 0 to 1."""
-        cells: Cells = self.head(self.encoder(pixels).fine)
+        cells: Cells = self.head(self.encoder(pixels))
         return cells
 
 
@@ -51,23 +52,29 @@ def labels_of(scenes: Scenes, index: Tensor) -> Labels:
 
 
 def train_eyes(
-    scenes: Scenes, profile: Profile, seed: int, device: str, report: Report
+    scenes: Scenes,
+    profile: Profile,
+    seed: int,
+    device: str,
+    report: Report,
+    resume: Resume | None = None,
 ) -> Eyes:
     """Train from random start values; the same seed gives the same eyes on one machine."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     eyes = Eyes(TendonVisionConfig()).to(device).train()
     optimizer = torch.optim.AdamW(eyes.parameters(), profile.vision_rate, weight_decay=0.02)
-    for step in range(profile.vision_steps):
-        set_rate(
-            optimizer, profile.vision_rate, rate_factor(step, profile.vision_steps, RISE)
-        )
+    resume = resume or Resume(None)
+    for step in range(resume.load(eyes, optimizer, generator), profile.vision_steps):
+        factor = rate_factor(step, profile.vision_steps, RISE)
+        set_rate(optimizer, profile.vision_rate, factor)
         loss = _step(eyes, scenes, profile.vision_batch, generator, device)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(eyes.parameters(), 1.0)
         optimizer.step()
         report(step, {'loss': float(loss.detach())})
+        resume.save(step + 1, eyes, optimizer, generator)
     return eyes.eval()
 
 
@@ -77,15 +84,18 @@ def _step(
     index = torch.randint(len(scenes), (batch,), generator=generator)
     labels = labels_of(scenes, index)
     pixels, point = shift(to_pixels(scenes.image[index]), labels.point, generator)
+    pixels, true_colours = turn_hues(pixels, TURNED_SHARE, generator)
     pixels = disturb_light(pixels, generator).to(device)
     labels = Labels(*(part.to(device) for part in labels._replace(point=point)))
     with torch.autocast(device.split(':')[0], torch.bfloat16):
         cells = eyes(pixels)
-    return dense_loss(cells, labels)
+    return dense_loss(cells, labels, true_colours.to(device))
 
 
 @torch.no_grad()
-def evaluate_eyes(eyes: nn.Module, scenes: Scenes, device: str, limit: int = 512) -> dict[str, Any]:
+def evaluate_eyes(
+    eyes: nn.Module, scenes: Scenes, device: str, limit: int = 512
+) -> dict[str, Any]:
     """Return shares of entities found and named, and the mean centre error [px]."""
     total = [0.0] * len(Sight._fields)
     for start in range(0, min(limit, len(scenes)), 64):
@@ -96,6 +106,5 @@ def evaluate_eyes(eyes: nn.Module, scenes: Scenes, device: str, limit: int = 512
         total = [a + b for a, b in zip(total, sight, strict=True)]
     entities = max(1.0, total[0])
     return {
-        name: value / entities
-        for name, value in zip(Sight._fields[1:], total[1:], strict=True)
+        name: value / entities for name, value in zip(Sight._fields[1:], total[1:], strict=True)
     }

@@ -10,15 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
-from torch import Generator, Tensor
-from transformers import PreTrainedTokenizerFast
-
 from cloud_backbone.distillation.instruction_noise import InstructionNoise
 from cloud_backbone.distillation.scene_shards import Instruction, Scenes
 from cloud_backbone.model.configuration import TendonVlmConfig
 from cloud_backbone.model.prompt import answer_ids, image_ids, instruction_ids
 from cloud_backbone.plan_grammar import compose
+import torch
+from torch import Generator, Tensor
+from transformers import PreTrainedTokenizerFast
 
 
 class Turn(NamedTuple):
@@ -80,9 +79,7 @@ class Turns:
         return turn._replace(before=before)
 
 
-def tokenise(
-    scenes: Scenes, tokenizer: PreTrainedTokenizerFast, config: TendonVlmConfig
-) -> Turns:
+def tokenise(scenes: Scenes, tokenizer: PreTrainedTokenizerFast, config: TendonVlmConfig) -> Turns:
     """Tokenise all instructions of a split and their answers."""
     turns = []
     of_scene: dict[int, list[int]] = {}

@@ -10,9 +10,6 @@ from __future__ import annotations
 import copy
 from pathlib import Path
 
-import torch
-from transformers import AutoModelForImageTextToText, AutoTokenizer, PreTrainedTokenizerFast
-
 from cloud_backbone.model.configuration import (
     COLOURS,
     KINDS,
@@ -29,6 +26,8 @@ from cloud_backbone.model.tokenizer import (
     word_id,
 )
 from cloud_backbone.plan_vocabulary import Vocabulary
+import torch
+from transformers import AutoModelForImageTextToText, AutoTokenizer, PreTrainedTokenizerFast
 
 SIZES = {'student': student_text_config, 'teacher': teacher_text_config}
 
@@ -59,7 +58,7 @@ def save_checkpoint(
     vocabulary: Vocabulary | None = None,
 ) -> None:
     """Write a directory that `AutoModelForImageTextToText.from_pretrained` reads."""
-    half = copy.deepcopy(model).to(torch.float16)
+    half = copy.deepcopy(model).half()
     half.save_pretrained(directory)
     (directory / 'model.safetensors').chmod(0o644)
     tokenizer.save_pretrained(directory)
@@ -77,4 +76,10 @@ def load_checkpoint(
     if not (Path(directory) / 'config.json').is_file():
         raise FileNotFoundError(f'{directory} holds no checkpoint: config.json is missing')
     model = AutoModelForImageTextToText.from_pretrained(directory, dtype=torch.float32)
-    return model.eval(), AutoTokenizer.from_pretrained(directory)
+    return model.eval(), read_tokenizer(directory)
+
+
+def read_tokenizer(directory: Path | str) -> PreTrainedTokenizerFast:
+    """Read the tokenizer of a checkpoint directory."""
+    tokenizer: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(directory)
+    return tokenizer

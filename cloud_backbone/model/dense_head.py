@@ -2,21 +2,24 @@
 """What is where: every 4 px cell of the image says whether a thing is centred in it.
 
 A cell has two slots, one for things and one for bins, because a thing inside a bin is
-centred where the bin is. Kind and colour are read apart, so unseen pairs of them work.
+centred where the bin is. Kind and colour are read apart, so that unseen pairs of them work: the
+colour of a thing is read from a few pixels at its centre, which show no shape.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from cloud_backbone.model.configuration import COLOURS, KINDS
+from cloud_backbone.model.vision_encoder import VisionFeatures
 import torch
 from torch import nn, Tensor
-
-from cloud_backbone.model.configuration import COLOURS, KINDS
+from torch.nn import functional
 
 SLOTS = 2
 CHANNELS = 1 + len(KINDS) + len(COLOURS) + 2 + 2
 CANDIDATES = 32
+COLOUR_WIDTH = 64
 SAME_THING = 0.06  # [share of the image side]
 
 
@@ -51,17 +54,38 @@ class Candidates(NamedTuple):
 
 
 class DenseHead(nn.Module):
-    """One linear reading of the fine map, 2 x 2 cells per column."""
+    """One linear reading of the fine map, 2 x 2 cells per column, and a colour reader."""
 
     def __init__(self, fine_width: int) -> None:
         super().__init__()
         self.read = nn.Conv2d(fine_width, 4 * SLOTS * CHANNELS, 1)
+        self.tint = nn.Sequential(
+            nn.Conv2d(6, COLOUR_WIDTH, 1), nn.ReLU(), nn.Conv2d(COLOUR_WIDTH, len(COLOURS), 1)
+        )
 
-    def forward(self, fine: Tensor) -> Cells:
-        """Read (batch, fine_width, side, side) as Cells (batch, slots, 2 side, 2 side)."""
+    def forward(self, features: VisionFeatures) -> Cells:
+        """Read features as Cells (batch, slots, 2 fine_side, 2 fine_side)."""
+        cells = self._cells(features.fine)
+        thing = self._thing_colour(features.tint, cells.offset[:, 0].detach())
+        return cells._replace(colour=torch.stack([thing, cells.colour[:, 1]], dim=1))
+
+    def _thing_colour(self, tint: Tensor, offset: Tensor) -> Tensor:
+        """Return colour logits (batch, rows, columns, colours) from the colour at the centres."""
+        side = offset.shape[1]
+        order = torch.arange(side, device=offset.device, dtype=offset.dtype)
+        row, column = torch.meshgrid(order, order, indexing='ij')
+        centre = (torch.stack([column, row], dim=-1) + offset) / side  # 0 to 1
+        there = functional.grid_sample(tint, centre * 2.0 - 1.0, align_corners=False)
+        whole = tint.mean(dim=(2, 3), keepdim=True).expand_as(there)
+        logits: Tensor = self.tint(torch.cat([there, whole], dim=1) * 4.0 - 2.0)
+        return logits.float().permute(0, 2, 3, 1)
+
+    def _cells(self, fine: Tensor) -> Cells:
         batch, _, side, _ = fine.shape
         raw = self.read(fine).float().view(batch, SLOTS, CHANNELS, 2, 2, side, side)
-        raw = raw.permute(0, 1, 5, 3, 6, 4, 2)  # (batch, slots, row, sub-row, col, sub-col, channel)
+        raw = raw.permute(
+            0, 1, 5, 3, 6, 4, 2
+        )  # (batch, slots, row, sub-row, col, sub-col, channel)
         return split_channels(raw.reshape(batch, SLOTS, 2 * side, 2 * side, CHANNELS))
 
 

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 import inspect
 from typing import Any
 
+from cloud_backbone.model.configuration import TendonVlmConfig
+from cloud_backbone.model.object_tokens import ImageTokens, ObjectTokens, WordTable
+from cloud_backbone.model.vision_encoder import VisionEncoder
 from torch import nn, Tensor
 from transformers import LlamaModel, PreTrainedModel
 from transformers.cache_utils import Cache
 from transformers.generation import GenerationMixin
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
-
-from cloud_backbone.model.configuration import TendonVlmConfig
-from cloud_backbone.model.object_tokens import ImageTokens, ObjectTokens, WordTable
-from cloud_backbone.model.vision_encoder import VisionEncoder
 
 # The library renamed this argument and output field between its releases 5.2 and 5.24.
 _SIGNATURE = inspect.signature(LlamaModel.forward).parameters
@@ -36,6 +35,7 @@ class TendonVlmOutput(CausalLMOutputWithPast):  # type: ignore[misc]
 class TendonVlmPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
     """What both model classes share: configuration and supported features."""
 
+    config: TendonVlmConfig
     config_class = TendonVlmConfig
     base_model_prefix = 'model'
     input_modalities = ('image', 'text')
@@ -207,4 +207,3 @@ class TendonVlmForConditionalGeneration(TendonVlmPreTrainedModel, GenerationMixi
         if ids is not None and bool((ids == self.config.image_token_id).any()):
             inputs['pixel_values'] = pixel_values
         return inputs
-

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
-from torch import nn, Tensor
-from torch.nn import functional
-
 from cloud_backbone.model.configuration import PATCH_TOKENS, TendonVlmConfig
 from cloud_backbone.model.dense_head import Candidates, Cells, DenseHead, pick_candidates
 from cloud_backbone.model.position_code import grid_code, point_code
 from cloud_backbone.model.vision_encoder import VisionEncoder, VisionFeatures
+import torch
+from torch import nn, Tensor
+from torch.nn import functional
 
 REACHES = (0.03, 0.10)  # start of the learned radii [share of the image side]
-POSITION_GAIN = 0.15
+POSITION_GAIN = 0.25
+FEATURE_GAIN = 0.05
 
 
 class ImageTokens(NamedTuple):
@@ -38,6 +38,22 @@ class WordTable(NamedTuple):
     kinds: Tensor
 
 
+class Projector(nn.Module):
+    """Brings features to the decoder's width, so weak that words and places stay loud."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, hidden)
+        self.out = nn.Linear(hidden, hidden)
+        self.gain = nn.Parameter(torch.full((hidden,), FEATURE_GAIN))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Map (..., width) to (..., hidden)."""
+        mixed = self.out(functional.gelu(self.up(self.norm(features)))).float()
+        return functional.rms_norm(mixed, mixed.shape[-1:], eps=1e-5) * self.gain.float()
+
+
 class ObjectTokens(nn.Module):
     """Turns vision features into the tokens that stand for an image."""
 
@@ -47,8 +63,8 @@ class ObjectTokens(nn.Module):
         self.object_tokens = config.object_tokens
         self.pool = encoder.coarse_side // int(PATCH_TOKENS**0.5)
         self.head = DenseHead(encoder.fine_width)
-        self.patch = _projector(encoder.coarse_width, hidden)
-        self.object = _projector(encoder.fine_width, hidden)
+        self.patch = Projector(encoder.coarse_width, hidden)
+        self.object = Projector(encoder.fine_width, hidden)
         side = int(PATCH_TOKENS**0.5)
         self.patch_position = nn.Parameter(POSITION_GAIN * grid_code(side, hidden))
         self.position_gain = nn.Parameter(torch.full((hidden,), POSITION_GAIN))
@@ -58,7 +74,7 @@ class ObjectTokens(nn.Module):
 
     def forward(self, features: VisionFeatures, words: WordTable) -> ImageTokens:
         """Return patch tokens, then object tokens."""
-        cells = self.head(features.fine)
+        cells = self.head(features)
         found = pick_candidates(cells, self.object_tokens)
         tokens = torch.cat([self._patches(features), self._objects(features, found, words)], 1)
         return ImageTokens(tokens, found, cells)
@@ -69,7 +85,7 @@ class ObjectTokens(nn.Module):
         side = int(cells**0.5)
         grid = features.coarse.transpose(1, 2).reshape(batch, width, side, side)
         pooled = functional.avg_pool2d(grid, self.pool).flatten(2).transpose(1, 2)
-        return self.patch(pooled).float() + self.patch_position.float()
+        return self.patch(pooled) + self.patch_position.float()
 
     def _objects(self, features: VisionFeatures, found: Candidates, words: WordTable) -> Tensor:
         """Return (batch, object_tokens, hidden); an unlikely thing fades to zero."""
@@ -78,7 +94,7 @@ class ObjectTokens(nn.Module):
         place = point_code(found.point.detach(), self.position_gain.numel())
         name = self._name(found.reading, words)
         presence = torch.sigmoid(found.reading.presence.detach())[..., None]
-        token = self.object(fine.gather(1, index)).float() + name
+        token = self.object(fine.gather(1, index)) + name
         token = token + place * self.position_gain.float() + self._state(found.reading)
         token = token + self._neighbours(found, name * presence, presence)
         return token * presence
@@ -102,7 +118,3 @@ class ObjectTokens(nn.Module):
             near = torch.sigmoid((reach - gap) * 100.0) * others
             total = total + mix(near @ name).float()
         return total
-
-
-def _projector(width: int, hidden: int) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, hidden))

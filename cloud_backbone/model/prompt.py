@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from transformers import PreTrainedTokenizerFast
-
 from cloud_backbone.model.configuration import TendonVlmConfig
 from cloud_backbone.model.tokenizer import BOS, EOS
+from transformers import PreTrainedTokenizerFast
 
 _MARKUP = re.compile(r'[<>]')
 _SPACE = re.compile(r'\s+')

@@ -6,11 +6,10 @@ Training starts from here; a checkpoint overrides all of it.
 
 from __future__ import annotations
 
-import torch
-
 from cloud_backbone.model.configuration import TendonVlmConfig
 from cloud_backbone.model.distilled_vlm import TendonVlmForConditionalGeneration
 from cloud_backbone.model.position_code import coordinate_code
+import torch
 
 WORD_SCALE = 0.1
 HEAD_SCALE = 0.5
@@ -28,7 +27,7 @@ def new_model(config: TendonVlmConfig, seed: int) -> TendonVlmForConditionalGene
 @torch.no_grad()
 def _set_words(model: TendonVlmForConditionalGeneration) -> None:
     """Fill word table and output head; location tokens get the code of their coordinate."""
-    config: TendonVlmConfig = model.config
+    config = model.config
     table = model.model.language_model.embed_tokens.weight  # (vocabulary, hidden)
     table.normal_(0.0, WORD_SCALE)
     centre = (torch.arange(config.location_tokens) + 0.5) / config.location_tokens

@@ -8,20 +8,18 @@ a plan is one token. Knows the words of plans; knows no model.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
-
-from tokenizers import AddedToken, decoders, models, pre_tokenizers, Tokenizer, trainers
-from transformers import PreTrainedTokenizerFast
 
 from cloud_backbone.model.configuration import COLOURS, KINDS
+from cloud_backbone.model.general_words import GENERAL_WORDS
 from cloud_backbone.plan_grammar import compose, LOCATION_TOKENS, PlanDraft, SKELETONS
 from cloud_backbone.plan_vocabulary import Thing
+from tokenizers import AddedToken, decoders, models, pre_tokenizers, Tokenizer, trainers
+from transformers import PreTrainedTokenizerFast
 
 SPECIAL_TOKENS = ('<pad>', '<bos>', '<eos>', '<image>', '<image_start>', '<image_end>')
 PAD, BOS, EOS, IMAGE, IMAGE_START, IMAGE_END = range(len(SPECIAL_TOKENS))
 VOCABULARY = 1792
 WORD_WEIGHT = 200
-GENERAL_WORDS = Path(__file__).with_name('general_words.txt')
 
 
 def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
@@ -70,8 +68,7 @@ def location_start(tokenizer: PreTrainedTokenizerFast) -> int:
 
 
 def _general_texts() -> list[str]:
-    words = GENERAL_WORDS.read_text(encoding='utf-8').split()
-    return [f' {word}' for word in words]
+    return [f' {word}' for word in GENERAL_WORDS]
 
 
 def _plan_texts() -> list[str]:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cloud_backbone.model.configuration import TendonVisionConfig
 import torch
 from torch import nn, Tensor
 from torch.nn import functional
-
-from cloud_backbone.model.configuration import TendonVisionConfig
 
 
 class VisionFeatures(NamedTuple):
@@ -20,10 +19,12 @@ class VisionFeatures(NamedTuple):
 
     coarse: (batch, coarse_cells, coarse_width), one token per 16 x 16 px.
     fine: (batch, fine_width, fine_side, fine_side), one column per 8 x 8 px.
+    tint: (batch, 3, image_size, image_size), mean colour of 5 x 5 px, 0 to 1.
     """
 
     coarse: Tensor
     fine: Tensor
+    tint: Tensor
 
 
 class Down(nn.Module):
@@ -115,7 +116,8 @@ class VisionEncoder(nn.Module):
         for block in self.blocks:
             coarse = block(coarse)
         coarse = self.norm(coarse)
-        return VisionFeatures(coarse, self._fine(coarse, skip))
+        tint = functional.avg_pool2d(pixel_values.float(), 5, 1, 2, count_include_pad=False)
+        return VisionFeatures(coarse, self._fine(coarse, skip), tint)
 
     def _fine(self, coarse: Tensor, skip: Tensor) -> Tensor:
         """Bring the coarse tokens back to the fine grid and join them with the stem."""
