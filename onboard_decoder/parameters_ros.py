@@ -10,6 +10,7 @@ from typing import Any
 
 from onboard_decoder.config import RobotSettings
 from onboard_decoder.errors import SettingsError
+from protos.protocol import ROBOT_ID
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.node import Node
 
@@ -42,6 +43,8 @@ class NodeParameters:
         ):
             if getattr(self, name) not in allowed:
                 raise SettingsError(name, getattr(self, name), f'one of {", ".join(allowed)}')
+        if not ROBOT_ID.fullmatch(self.robot_id):
+            raise SettingsError('robot_id', self.robot_id, f'text that matches {ROBOT_ID.pattern}')
 
 
 # name: default, description, range or None

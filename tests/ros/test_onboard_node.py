@@ -138,22 +138,28 @@ class World:
         self.node = OnboardNode(context=self.context, parameter_overrides=overrides)
         arm_node = rclpy.create_node('test_arm', context=self.context)
         self.arm = Arm(arm_node, self.manifest)
-        self._executors, self._threads = [], []
+        self._executors, self._threads, self._ended = [], [], threading.Event()
         self._nodes = [self.node, arm_node]
         assert start(self.node)
         for entry in self._nodes:
             executor = SingleThreadedExecutor(context=self.context)
             executor.add_node(entry)
-            thread = threading.Thread(target=executor.spin, daemon=True)
+            thread = threading.Thread(target=self._spin, args=[executor], daemon=True)
             thread.start()
             self._executors.append(executor)
             self._threads.append(thread)
 
+    def _spin(self, executor):
+        # Shutting an executor down from another thread while it spins is a race in rclpy.
+        while not self._ended.is_set():
+            executor.spin_once(timeout_sec=0.05)
+
     def close(self):
         """End everything."""
+        self._ended.set()
         for executor, thread in zip(self._executors, self._threads, strict=True):
-            executor.shutdown()
             thread.join(5)
+            executor.shutdown()
         self.node.close()
         for node in self._nodes:
             node.destroy_node()

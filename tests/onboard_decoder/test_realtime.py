@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+import subprocess
+import sys
+
+from onboard_decoder import realtime
+import pytest
+
+
+def test_without_the_right_to_it_the_robot_runs_on_and_says_so(monkeypatch, caplog):
+    """One warning with a remedy, and a state for the diagnostics."""
+    def refused(*args):
+        raise PermissionError('not permitted')
+
+    monkeypatch.setattr(os, 'sched_setscheduler', refused)
+    priority = realtime.Priority(80)
+
+    assert not priority.take()
+    assert 'refused' in priority.state
+    assert 'rtprio' in caplog.text
+
+
+def test_zero_asks_for_nothing(monkeypatch):
+    """Nothing is called."""
+    monkeypatch.setattr(os, 'sched_setscheduler', lambda *args: pytest.fail('called'))
+
+    assert not realtime.Priority(0).take()
+
+
+def test_a_process_is_raised_with_its_later_threads():
+    """Where it is allowed: threads that start afterwards inherit it, and can leave it."""
+    code = (
+        'import os, threading\n'
+        'from onboard_decoder.realtime import leave_realtime, prepare_process\n'
+        'taken = prepare_process(5).state.endswith(" 5")\n'
+        'seen = []\n'
+        't = threading.Thread(target=lambda: seen.append(os.sched_getscheduler(0)))\n'
+        't.start(); t.join()\n'
+        'assert seen == [os.SCHED_FIFO if taken else os.SCHED_OTHER], seen\n'
+        'leave_realtime()\n'
+        'assert os.sched_getscheduler(0) == os.SCHED_OTHER\n'
+    )
+
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, timeout=60)
+
+    assert done.returncode == 0, done.stderr
