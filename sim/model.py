@@ -24,6 +24,8 @@ CAMERA_FOVY_DEG = 36.0
 IMAGE_SIZE_PX = 256
 TIMESTEP_S = 0.002
 
+MIMIC_JOINT = 'gripper_right_finger_joint'
+
 ARM, THING, TABLE = 1, 2, 4
 BIN_MASS_KG = 0.35
 SLOTS = {'object': MAX_OBJECTS, 'bin': MAX_BINS, 'clutter': MAX_CLUTTER}
@@ -158,6 +160,11 @@ def _finish_arm(spec: mujoco.MjSpec) -> None:
         )
     for first, second in NEIGHBOURS:
         spec.add_exclude(bodyname1=first, bodyname2=second)
+    if not list(spec.equalities):  # MuJoCo before 4 does not read the mimic joint of the URDF
+        spec.add_equality(
+            type=mujoco.mjtEq.mjEQ_JOINT, objtype=mujoco.mjtObj.mjOBJ_JOINT,
+            name1=MIMIC_JOINT, name2=JOINTS[-1], data=[0.0, 1.0] + [0.0] * 9,
+        )
     for equality in spec.equalities:
         equality.solref, equality.solimp = [0.004, 1.0], [0.98, 0.999, 0.001, 0.5, 2.0]
 

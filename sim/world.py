@@ -22,6 +22,7 @@ from sim.model import (
     build_model,
     CAMERA_NAME,
     CAMERA_POSITION_M,
+    MIMIC_JOINT,
     SLOTS,
     TABLE,
     THING,
@@ -55,7 +56,7 @@ class World:
         self._camera_quat = self.model.cam_quat[self._camera].copy()
         self._slots: list[int] = []
         self._joint_addresses = [self.model.joint(name).qposadr[0] for name in JOINTS]
-        self._right_finger = self.model.joint('gripper_right_finger_joint').qposadr[0]
+        self._right_finger = self.model.joint(MIMIC_JOINT).qposadr[0]
         self._free = [
             [self.model.body(f'{kind}_{i}').id for i in range(count)]
             for kind, count in SLOTS.items()
