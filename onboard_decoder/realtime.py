@@ -6,9 +6,11 @@ lock while a thread of normal priority that holds it is pushed aside. Where the 
 allow it the robot runs on, says so once, and shows it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 import logging
 import os
+from pathlib import Path
 import sys
 
 log = logging.getLogger(__name__)
@@ -23,12 +25,13 @@ class Priority:
     level: int
     state: str = field(default='not asked for', init=False)
 
-    def take(self) -> bool:
-        """Give it to the calling thread; threads that it starts later inherit it."""
+    def take(self, threads: Sequence[int] = (0,)) -> bool:
+        """Give it to the calling thread or to others; what they start later inherits it."""
         if self.level == 0:
             return False
         try:
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(self.level))
+            for thread in threads:
+                os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(self.level))
         except (PermissionError, OSError, AttributeError) as error:
             self.state = f'SCHED_FIFO {self.level} refused: {error}'
             log.warning('%s; ticks may come late under load. Run as root or raise rtprio in '
@@ -39,10 +42,10 @@ class Priority:
 
 
 def prepare_process(level: int) -> Priority:
-    """Make Python change threads sooner and raise the process, before it starts threads."""
+    """Make Python change threads sooner; raise all threads of the process that exist so far."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     priority = Priority(level)
-    priority.take()
+    priority.take([int(task.name) for task in Path('/proc/self/task').iterdir()])
     return priority
 
 

@@ -27,16 +27,21 @@ def test_zero_asks_for_nothing(monkeypatch):
     assert not realtime.Priority(0).take()
 
 
-def test_a_process_is_raised_with_its_later_threads():
-    """Where it is allowed: threads that start afterwards inherit it, and can leave it."""
+def test_a_process_is_raised_with_all_its_threads():
+    """Where it is allowed: those there are, and those that start later; each can leave it."""
     code = (
         'import os, threading\n'
         'from onboard_decoder.realtime import leave_realtime, prepare_process\n'
+        'early, go = [], threading.Event()\n'
+        't0 = threading.Thread(\n'
+        '    target=lambda: (go.wait(), early.append(os.sched_getscheduler(0))))\n'
+        't0.start()\n'
         'taken = prepare_process(5).state.endswith(" 5")\n'
         'seen = []\n'
         't = threading.Thread(target=lambda: seen.append(os.sched_getscheduler(0)))\n'
         't.start(); t.join()\n'
-        'assert seen == [os.SCHED_FIFO if taken else os.SCHED_OTHER], seen\n'
+        'go.set(); t0.join()\n'
+        'assert seen == early == [os.SCHED_FIFO if taken else os.SCHED_OTHER], seen\n'
         'leave_realtime()\n'
         'assert os.sched_getscheduler(0) == os.SCHED_OTHER\n'
     )
