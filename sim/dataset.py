@@ -9,7 +9,7 @@ goes on where it stopped. Knows nothing about models or plan texts.
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 import json
 import multiprocessing
@@ -110,7 +110,7 @@ def instructions(scene: SceneSpec, seed: tuple[int, ...]) -> list[Instruction]:
     """Draw the instructions about a scene; in the test split half use unseen wordings."""
     rng = np.random.default_rng(np.random.SeedSequence([*seed, 77]))
     test = scene.split == 'test'
-    things: Sequence[Any] = scene.entities
+    things = scene.entities
     return [
         sample(
             rng, things, wording='unseen' if test and i % 2 else 'known', novel=test

@@ -28,12 +28,29 @@ APART_M = 0.125
 class Thing(Protocol):
     """What this module needs to know of an entity of a scene."""
 
-    kind: str
-    colour: str
-    inside: int  # index of the entity that carries this one, or -1
-    held: bool
-    x: float  # [m] in the base frame
-    y: float  # [m] in the base frame
+    @property
+    def kind(self) -> str:
+        """'cube', 'ball', 'cylinder' or 'bin'."""
+
+    @property
+    def colour(self) -> str:
+        """Name of its colour."""
+
+    @property
+    def inside(self) -> int:
+        """Index of the entity that carries this one, or -1."""
+
+    @property
+    def held(self) -> bool:
+        """Whether the gripper holds it."""
+
+    @property
+    def x(self) -> float:
+        """Position in the base frame [m]."""
+
+    @property
+    def y(self) -> float:
+        """Position in the base frame [m]."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,7 +105,7 @@ def _task(
     rng: np.random.Generator, scene: SceneSpec, kind: TaskKind, wording: Wording
 ) -> Task | None:
     """Draw a task of this kind, or None if the scene does not offer one."""
-    things: Sequence[Any] = scene.entities
+    things = scene.entities
     novel = scene.split == 'test'
     said: Instruction
     if kind == 'absent':

@@ -25,6 +25,7 @@ class Conversation:
     """One participant of the robot's ROS graph. Use as a context manager.
 
     Attributes:
+      node: its ROS node, for further topics.
       status: newest status of the robot; empty before the first.
       truth: newest state of the simulated task; empty without a simulated arm.
       diagnostics: newest values by task of the robot's node, for example 'command loop'.
@@ -33,13 +34,13 @@ class Conversation:
     def __init__(self, name: str = 'tendon_conversation') -> None:
         self._context = rclpy.Context()
         rclpy.init(context=self._context)
-        self._node = rclpy.create_node(name, context=self._context)
+        self.node = rclpy.create_node(name, context=self._context)
         self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
-        self._said = self._node.create_publisher(String, 'instruction', 1)
-        self._node.create_subscription(String, 'status', self._on_status, 10)
-        self._node.create_subscription(String, 'task/state', self._on_truth, 10)
-        self._node.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, 10)
+        self._executor.add_node(self.node)
+        self._said = self.node.create_publisher(String, 'instruction', 1)
+        self.node.create_subscription(String, 'status', self._on_status, 10)
+        self.node.create_subscription(String, 'task/state', self._on_truth, 10)
+        self.node.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, 10)
         self.status: Status = {}
         self.truth: Status = {}
         self.diagnostics: dict[str, dict[str, str]] = {}
@@ -54,7 +55,7 @@ class Conversation:
     ) -> None:
         """Leave the graph."""
         self._executor.shutdown()
-        self._node.destroy_node()
+        self.node.destroy_node()
         rclpy.try_shutdown(context=self._context)
 
     def wait_for_robot(self, timeout_s: float) -> None:
