@@ -57,6 +57,8 @@ class TurnError(BackboneError):
     """Goes to the robot. Raise one of its subclasses."""
 
     remedy: Remedy
+    status: grpc.StatusCode | None = None
+    """Status of the call; None leaves it to the reason."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -79,6 +81,27 @@ class RetryCallError(TurnError):
     """The backbone cannot answer now."""
 
     remedy = Remedy.RETRY_CALL
+
+
+class LoadingError(RetryCallError):
+    """The model is not there yet."""
+
+    status = grpc.StatusCode.UNAVAILABLE
+
+    def __init__(self) -> None:
+        super().__init__(
+            Reason.OVERLOADED,
+            'this backbone is loading its model; its health service says when it serves',
+        )
+
+
+class DrainingError(RetryCallError):
+    """The backbone is being shut down."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            Reason.DRAINING, 'this backbone is being shut down; connect again in some seconds'
+        )
 
 
 @dataclass(frozen=True)
@@ -110,8 +133,9 @@ def reaction(error: BaseException) -> Reaction:
     """Translate any exception; what is not a TurnError is a fault of the backbone."""
     if isinstance(error, TurnError):
         status = _STATUS.get(error.reason, grpc.StatusCode.INVALID_ARGUMENT)
-        return Reaction(status, error.reason, error.remedy, str(error))
+        return Reaction(error.status or status, error.reason, error.remedy, str(error))
     message = f'fault of the backbone ({type(error).__name__}); its log says more'
     return Reaction(
         grpc.StatusCode.INTERNAL, Reason.INTERNAL, Remedy.RETRY_CALL, message
     )
+

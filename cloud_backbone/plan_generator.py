@@ -19,8 +19,8 @@ from protos.latency import Stopwatch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
-LEAST_CONFIDENCE = 0.5
-"""A plan that had to be corrected must be at least this likely; else the turn is refused."""
+LEAST_PROBABILITY = 0.1
+"""Each choice of a plan that had to be corrected must be this likely; else it is refused."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class PlanGenerator:
             fault = self._fault(row)
             if fault is not None:
                 row = self._correct(row, cache)
-                if row.writer.confidence >= LEAST_CONFIDENCE:
+                if min(row.writer.probabilities) >= LEAST_PROBABILITY:
                     fault = None
             questions[index].cache.hold(cache, row.tokens, row.prompt.stable)
             written.append(self._written(row, fault, reused[index]))

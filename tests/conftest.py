@@ -51,3 +51,12 @@ def pytest_unconfigure() -> None:
 def root() -> Iterator[Path]:
     """Top folder of the repository."""
     yield ROOT
+
+
+@pytest.fixture(scope='session')
+def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directory of a tiny random model of the project's own kind; it writes plans with steps."""
+    # Imported here: only tests of the backbone need torch.
+    from tests.fakes.tiny_checkpoint import make_tendon
+
+    return make_tendon(tmp_path_factory.mktemp('tiny'), seed=4)

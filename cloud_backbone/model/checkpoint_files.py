@@ -11,11 +11,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from cloud_backbone.errors import StartError
 import torch
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from transformers.utils import logging
-
-from cloud_backbone.errors import StartError
 
 WEIGHTS = ('*.safetensors',)
 FINGERPRINTED = ('.safetensors', '.json', '.model', '.txt', '.jinja')

@@ -11,10 +11,7 @@ from typing import Any
 
 from cloud_backbone.errors import StartError
 from transformers import AutoConfig, AutoProcessor
-from transformers.models.auto.processing_auto import (
-    processor_class_from_name,
-    PROCESSOR_MAPPING_NAMES,
-)
+from transformers.models.auto import processing_auto
 
 
 def load_processor(path: Path) -> Any:
@@ -41,8 +38,9 @@ def _load(path: Path, kind: Any) -> Any:
 
 def _processor_class(path: Path) -> Any:
     auto: Any = AutoConfig
-    name = PROCESSOR_MAPPING_NAMES[auto.from_pretrained(path, local_files_only=True).model_type]
-    return processor_class_from_name(name)
+    mapping: Any = processing_auto
+    kind = auto.from_pretrained(path, local_files_only=True).model_type
+    return mapping.processor_class_from_name(mapping.PROCESSOR_MAPPING_NAMES[kind])
 
 
 def _image_only(kind: Any) -> Any:

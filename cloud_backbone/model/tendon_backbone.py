@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from cloud_backbone.constrained_decoding import PlanLanguage
 from cloud_backbone.model.backbone import Chunk, Image, Prediction, Prompt, Scene
@@ -35,12 +36,14 @@ class TendonBackbone:
         vocabulary: Vocabulary,
         digest: str,
     ) -> None:
-        side = model.config.vision_config.image_size
+        config: Any = model.config
+        side = config.vision_config.image_size
         self.language = PlanLanguage(vocabulary, TokenizerCodec(tokenizer))
         self.fingerprint = digest
         self.image_size = (side, side)
-        self.latent_size: int = model.config.latent_size
+        self.latent_size: int = config.latent_size
         self._model = model
+        self._image_ids = image_ids(config)
         self._tokenizer = tokenizer
 
     @classmethod
@@ -53,8 +56,7 @@ class TendonBackbone:
     def prompt(self, instruction: str) -> Prompt:
         """Return begin token, instruction, image."""
         words = instruction_ids(self._tokenizer, instruction)
-        image = image_ids(self._model.config)
-        return Prompt((*words, *image), stable=len(words) + 1)
+        return Prompt((*words, *self._image_ids), stable=len(words) + 1)
 
     @torch.inference_mode()
     def see(self, images: Sequence[Image]) -> list[Scene]:

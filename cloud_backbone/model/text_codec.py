@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor, tensor
-
 from cloud_backbone.plan_grammar import LOCATION_TOKENS
+from torch import Tensor, tensor
 
 
 class TokenizerCodec:

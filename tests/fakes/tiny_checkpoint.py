@@ -11,11 +11,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+from cloud_backbone.model.checkpoint import config_for, save_checkpoint
+from cloud_backbone.model.distilled_vlm import TendonVlmForConditionalGeneration
+from cloud_backbone.model.tokenizer import train_tokenizer
 from tokenizers import decoders, models, pre_tokenizers, Tokenizer
 import torch
 from transformers import (
     Idefics3Config,
     Idefics3ForConditionalGeneration,
+    LlamaConfig,
     PreTrainedTokenizerFast,
     Qwen2_5_VLConfig,
     Qwen2_5_VLForConditionalGeneration,
@@ -45,6 +49,19 @@ TEMPLATE = (
     "{% if c['type'] == 'image' %}IMAGE{% else %}{{ c['text'] }}{% endif %}{% endfor %}END\n"
     '{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}'
 )
+
+
+def make_tendon(path: Path, seed: int = 0) -> Path:
+    """Write a tiny random checkpoint of the project's own kind."""
+    tokenizer = train_tokenizer(['put the red cube in the blue bin'])
+    config = config_for(tokenizer, 'student')
+    sizes = {**TEXT, 'hidden_size': 64, 'head_dim': 16}
+    config.text_config = LlamaConfig(vocab_size=len(tokenizer), **sizes)
+    config.vision_config.widths = [8, 8, 16, 64]
+    torch.manual_seed(seed)
+    logging.disable_progress_bar()
+    save_checkpoint(path, TendonVlmForConditionalGeneration(config), tokenizer)
+    return path
 
 
 def make_idefics3(path: Path) -> Path:

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One robot's stream: hello first, then turns, each answered as soon as its plan is there.
+
+Reads and writes through two functions, so that it knows no gRPC. A turn's error is an answer;
+an error of the stream is raised and ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+import logging
+from typing import Any
+
+from cloud_backbone import wire
+from cloud_backbone.action_plan import Answer
+from cloud_backbone.errors import FixRequestError, reaction, Reason, TurnError
+from cloud_backbone.messages import CancelTurn, Hello, Turn
+from cloud_backbone.planner import Planner
+from cloud_backbone.session import Session
+
+log = logging.getLogger(__name__)
+MAX_UNSENT = 32
+Read = Callable[[], Awaitable[Any]]
+Write = Callable[[Any], Awaitable[None]]
+
+
+class RobotStream:
+    """Serves one stream from its first message to its last.
+
+    Args:
+        planner: opens sessions and answers turns.
+        read: returns the next message, or None when the robot has half-closed.
+        write: sends one message.
+        ended: resolves to the error that ends all streams, for example a shutdown.
+    """
+
+    def __init__(
+        self, planner: Planner, read: Read, write: Write, ended: asyncio.Future[TurnError]
+    ) -> None:
+        self._planner = planner
+        self._read, self._write, self._ended = read, write, ended
+        self._lock = asyncio.Lock()
+        self._answers: set[asyncio.Task[None]] = set()
+
+    async def serve(self, hello_timeout_s: float) -> None:
+        """Serve until the robot half-closes or the session is closed.
+
+        Raises:
+            TurnError: the stream must end with a status.
+        """
+        hello = await self._hello(hello_timeout_s)
+        session, welcome = self._planner.open(hello)
+        epoch = welcome.epoch
+        try:
+            await self._send(wire.write_welcome(welcome))
+            while self._planner.sessions.holds(session):
+                message = await self._next()
+                if message is None:
+                    break
+                self._take(session, epoch, wire.read_request(message))
+                await self._make_room()
+            if self._answers:
+                await asyncio.wait(self._answers)
+        finally:
+            self._planner.sessions.detach(session, epoch)
+            for answer in self._answers:
+                answer.cancel()
+
+    async def _make_room(self) -> None:
+        """Read no further while a robot does not take its answers."""
+        while len(self._answers) >= MAX_UNSENT and not self._ended.done():
+            tasks: set[asyncio.Future[Any]] = {*self._answers, self._ended}
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _hello(self, timeout_s: float) -> Hello:
+        try:
+            message = await asyncio.wait_for(self._next(), timeout_s)
+        except asyncio.TimeoutError as error:
+            raise FixRequestError(
+                Reason.PROTOCOL_ORDER, f'no hello within {timeout_s:g} s'
+            ) from error
+        hello = None if message is None else wire.read_request(message)
+        if not isinstance(hello, Hello):
+            said = 'nothing' if hello is None else type(hello).__name__
+            raise FixRequestError(
+                Reason.PROTOCOL_ORDER, f'the first message must be a Hello, was {said}'
+            )
+        return hello
+
+    async def _next(self) -> Any:
+        """Return the next message, None at the end. Raises the error that ends all streams."""
+        reading = asyncio.ensure_future(self._read())
+        try:
+            await asyncio.wait({reading, self._ended}, return_when=asyncio.FIRST_COMPLETED)
+            if self._ended.done():
+                raise self._ended.result()
+            return reading.result()
+        finally:
+            reading.cancel()
+
+    def _take(self, session: Session, epoch: int, request: Hello | Turn | CancelTurn) -> None:
+        if isinstance(request, Hello):
+            raise FixRequestError(
+                Reason.PROTOCOL_ORDER, 'a second Hello on one stream; open another stream'
+            )
+        if isinstance(request, CancelTurn):
+            if session.epoch == epoch:
+                session.cancel(request.turn_id)
+            return
+        answer = asyncio.create_task(self._answer(session, epoch, request))
+        self._answers.add(answer)
+        answer.add_done_callback(self._answers.discard)
+
+    async def _answer(self, session: Session, epoch: int, turn: Turn) -> None:
+        """Send one answer; a withdrawn turn gets none."""
+        try:
+            task = self._planner.ask(session, turn)
+            await asyncio.wait({task})
+            if task.cancelled():
+                return
+            answer: Answer = task.result()
+            message = wire.write_answer(turn.turn_id, epoch, answer)
+        except Exception as error:
+            if not isinstance(error, TurnError):
+                log.exception('turn %r failed', turn.turn_id)
+            self._planner.count_error()
+            message = wire.write_error(turn.turn_id, session.epoch, reaction(error))
+        try:
+            await self._send(message)
+        except Exception as error:
+            log.info('turn %r: the robot is gone before its answer: %s', turn.turn_id, error)
+
+    async def _send(self, message: Any) -> None:
+        async with self._lock:
+            await self._write(message)
+

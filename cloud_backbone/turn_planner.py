@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns in, plans out: decode images, write drafts, ground them. Runs on the model's thread.
+
+One robot's broken image or failing turn never spoils the turns that share its batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+import logging
+
+from cloud_backbone.action_plan import Answer, Certificate, Exactness, Plan
+from cloud_backbone.errors import TurnError
+from cloud_backbone.grounding import Grounder, refusal
+from cloud_backbone.image_intake import decode_jpeg
+from cloud_backbone.messages import Turn
+from cloud_backbone.model.backbone import Backbone, Image
+from cloud_backbone.plan_generator import PlanGenerator, Question, Written
+from cloud_backbone.plan_grammar import thought_of
+from cloud_backbone.session import Session
+from protos.latency import Stopwatch
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TurnJob:
+    """One turn of one session."""
+
+    turn: Turn
+    session: Session
+
+
+class TurnPlanner:
+    """Answers batches of turns with one backbone."""
+
+    def __init__(self, backbone: Backbone) -> None:
+        self.backbone = backbone
+        self._generator = PlanGenerator(backbone)
+
+    def plan(self, jobs: Sequence[TurnJob]) -> list[Answer | BaseException]:
+        """Return one answer or exception per job."""
+        try:
+            return self._plan(jobs)
+        except Exception as error:
+            if len(jobs) == 1:
+                log.exception('turn %s failed', jobs[0].turn.turn_id)
+                return [error]
+            log.warning('a batch of %d turns failed, trying them one by one', len(jobs))
+            return [self.plan([job])[0] for job in jobs]
+
+    def _plan(self, jobs: Sequence[TurnJob]) -> list[Answer | BaseException]:
+        stopwatch = Stopwatch()
+        with stopwatch.measure('vision'):
+            images = [self._decode(job) for job in jobs]
+        sound = [
+            (job, image)
+            for job, image in zip(jobs, images, strict=True)
+            if not isinstance(image, TurnError)
+        ]
+        written = iter(self._write(sound, stopwatch))
+        return [
+            image if isinstance(image, TurnError) else self._answer(job, next(written), stopwatch)
+            for job, image in zip(jobs, images, strict=True)
+        ]
+
+    def _decode(self, job: TurnJob) -> Image | TurnError:
+        try:
+            camera = job.session.embodiment.camera.name
+            return decode_jpeg(job.turn.images[camera], self.backbone.image_size)
+        except TurnError as error:
+            return error
+
+    def _write(
+        self, sound: Sequence[tuple[TurnJob, Image]], stopwatch: Stopwatch
+    ) -> list[Written]:
+        if not sound:
+            return []
+        questions = [
+            Question(job.turn.instruction, image, job.session.cache) for job, image in sound
+        ]
+        return self._generator.generate(questions, stopwatch)
+
+    def _answer(self, job: TurnJob, written: Written, stopwatch: Stopwatch) -> Answer:
+        epoch = job.turn.observation_epoch
+        plan = replace(
+            self._ground(job, written),
+            latent=written.latent,
+            confidence=written.confidence,
+            certificate=Certificate(epoch, epoch, Exactness.NUMERIC),
+        )
+        return Answer(
+            plan, dict(stopwatch.durations_ns), written.reused_tokens, written.computed_tokens
+        )
+
+    def _ground(self, job: TurnJob, written: Written) -> Plan:
+        if written.fault is not None:
+            reason = f'Not understood: {written.fault}.'
+            return refusal(reason, thought_of(written.draft))
+        vocabulary = self.backbone.language.vocabulary
+        return Grounder(job.session.embodiment, vocabulary).ground(written.draft)
