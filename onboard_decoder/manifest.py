@@ -99,6 +99,11 @@ class Box:
         if any(low >= high for low, high in zip(self.lower_m, self.upper_m, strict=True)):
             raise ManifestError('workspace', f'lower {self.lower_m} not below {self.upper_m}')
 
+    def contains(self, point_m: Vector) -> bool:
+        """True for a point in the box, its faces included [m]."""
+        bounds = zip(self.lower_m, point_m, self.upper_m, strict=True)
+        return all(low <= value <= high for low, value, high in bounds)
+
 
 @dataclass(frozen=True, slots=True)
 class Transform:

@@ -141,8 +141,25 @@ class TaskLoop:
         elif self.attempts >= self._limits.max_attempts:
             reason = self._last_failure or 'the backbone still sees work to do'
             self._end(TaskOutcome.FAILED, f'{self.attempts} attempts: {reason}', body.now_ns)
+        elif (problem := self._unreachable(plan)) is not None:
+            self.attempts += 1
+            self._last_failure = problem
+            self._log('plan_refused', reason=problem)
+            self._look_again(body.now_ns)
         else:
             self._start(plan, body)
+
+    def _unreachable(self, plan: ActionPlan) -> str | None:
+        """Return which step leads out of the workspace, if one does."""
+        box = self._manifest.workspace
+        for index, step in enumerate(plan.steps):
+            target = step.target_in_base_m
+            if target is not None and not box.contains(target):
+                return (
+                    f'{step.skill.value} {index}: target {target} m is outside the workspace '
+                    f'{box.lower_m} to {box.upper_m}'
+                )
+        return None
 
     def _start(self, plan: ActionPlan, body: Body) -> None:
         """Begin with the first step at once: its first chunk is part of the turn's latency."""

@@ -3,7 +3,7 @@ import numpy as np
 from onboard_decoder.agent.task_loop import TaskOutcome
 from onboard_decoder.config import RobotSettings
 from onboard_decoder.errors import InstructionRefused
-from onboard_decoder.plan import Skill
+from onboard_decoder.plan import ActionPlan, Outcome, PlanStep, Skill
 from onboard_decoder.planner_port import Link
 import pytest
 
@@ -74,6 +74,20 @@ def test_an_empty_grasp_retreats_and_tries_again(manifest):
     result = world.run().result
 
     assert (result.outcome, result.attempts) == (TaskOutcome.DONE, 2)
+
+
+def test_a_plan_that_leads_out_of_the_workspace_is_not_begun(manifest):
+    """It counts as an attempt, the target is named, and the arm does not move."""
+    below = ActionPlan(Outcome.STEPS, (PlanStep(Skill.REACH, (0.5, 0.1, -0.2)),))
+    settings = RobotSettings().changed({'limits.max_attempts': 2})
+    world = Lockstep(manifest, [below], settings)
+    world.robot.ask('dig')
+
+    result = world.run().result
+
+    assert (result.outcome, result.turns) == (TaskOutcome.FAILED, 3)
+    assert 'target (0.5, 0.1, -0.2) m is outside the workspace' in result.reason
+    assert np.ptp(np.array(world.arm.commands), axis=0).max() == 0.0
 
 
 def test_attempts_are_bounded(manifest):
