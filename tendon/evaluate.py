@@ -13,6 +13,7 @@ import multiprocessing
 import os
 from pathlib import Path
 import time
+from typing import cast, get_args
 
 from onboard_decoder.config import RobotSettings
 from onboard_decoder.manifest_yaml import load_manifest
@@ -21,16 +22,16 @@ from onboard_decoder.planner_port import PlannerPort
 from onboard_decoder.robot_factory import load_decoder
 from rich.console import Console
 from rich.progress import Progress
+from sim.instructions import Wording
+from sim.scene import Split, SPLITS
 from sim.tasks import draw_task, TaskKind
+from sim.variation import AXES, Axis
 from tendon.backbone_process import backbone
 from tendon.episode import Episode, EpisodeResult
 from tendon.errors import BadRequest
 from tendon.provenance import provenance
 from tendon.scores import print_scores, scores
 
-SPLITS = ('train', 'test')
-WORDINGS = ('known', 'unseen')
-AXES = ('none', 'visual', 'action')
 KINDS: tuple[TaskKind, ...] = (
     'put', 'pick', 'stack', 'absent', 'put', 'push', 'pick', 'stack', 'absent', 'put',
 )
@@ -41,10 +42,10 @@ class Job:
     """One episode to run."""
 
     seed: int
-    split: str
-    wording: str
+    split: Split
+    wording: Wording
     kind: TaskKind
-    axis: str
+    axis: Axis
 
 
 def evaluate(
@@ -75,8 +76,9 @@ def evaluate(
     _check(split, episodes, axis)
     console = Console(stderr=False)
     jobs = [
-        Job(seed + number, split, wording, KINDS[number % len(KINDS)], axis)
-        for wording in WORDINGS for number in range(episodes)
+        Job(seed + number, cast(Split, split), wording, KINDS[number % len(KINDS)],
+            cast(Axis, axis))
+        for wording in get_args(Wording) for number in range(episodes)
     ]
     start_s = time.monotonic()
     with backbone(backbone_address, checkpoint) as address:

@@ -71,8 +71,10 @@ def local_robot(
       PartDied, PartNotReady: if a part does not come up.
     """
     out = out.resolve()
-    paths = [out / name for name in ('turns.jsonl', 'transcript.jsonl', 'run.mcap')]
-    for path in paths:
+    traces, transcript, recording = files = [
+        out / name for name in ('turns.jsonl', 'transcript.jsonl', 'run.mcap')
+    ]
+    for path in files:
         path.unlink(missing_ok=True)
     port = free_port()
     with Stack(out / 'logs') as stack:
@@ -82,13 +84,14 @@ def local_robot(
             'wording': scene.wording,
         }))
         stack.start('robot', 'onboard_decoder.onboard_node', *_arguments({
-            'backbone_address': f'127.0.0.1:{port}', 'latency_path': str(paths[0]),
-            'transcript_path': str(paths[1]), 'record_path': str(paths[2]), **(parameters or {}),
+            'backbone_address': f'127.0.0.1:{port}', 'latency_path': str(traces),
+            'transcript_path': str(transcript), 'record_path': str(recording),
+            **(parameters or {}),
         }))
         os.environ.update(stack.environment)
         with Conversation() as talk:
             talk.wait_for_robot(READY_TIMEOUT_S)
-            yield LocalRobot(stack, talk, port, *paths, checkpoint)
+            yield LocalRobot(stack, talk, port, traces, transcript, recording, checkpoint)
 
 
 def _arguments(parameters: dict[str, str | float | int]) -> list[str]:
