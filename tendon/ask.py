@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gives a running robot one instruction and follows it to the end.
+
+Knows the robot's topics through ``conversation`` only; starts nothing.
+"""
+
+from protos.protocol import MAX_INSTRUCTION_CHARS
+from rich.console import Console
+from tendon.conversation import Conversation, result_of, Status
+from tendon.errors import BadRequest, PartNotReady
+
+FIND_TIMEOUT_S = 10.0
+
+
+def ask(instruction: str, timeout_s: float) -> int:
+    """Ask and follow.
+
+    Args:
+      instruction: what the robot is to do.
+      timeout_s: how long to follow.
+
+    Returns:
+      0 if the robot did it, 1 if it refused, gave up or is not done within the time.
+
+    Raises:
+      BadRequest: if the instruction cannot be sent, or no robot listens.
+    """
+    sentence = checked(instruction)
+    console = Console()
+    with Conversation('tendon_ask') as talk:
+        try:
+            talk.wait_for_robot(FIND_TIMEOUT_S)
+        except PartNotReady as error:
+            raise BadRequest(
+                'no robot listens: start one with "tendon robot" on the same ROS_DOMAIN_ID'
+            ) from error
+        return _follow(talk, sentence, timeout_s, console)
+
+
+def checked(instruction: str) -> str:
+    """Return the instruction without space around it. Raises BadRequest."""
+    sentence = instruction.strip()
+    if not 1 <= len(sentence) <= MAX_INSTRUCTION_CHARS:
+        raise BadRequest(
+            f'the instruction has {len(sentence)} characters; allowed: '
+            f'1 to {MAX_INSTRUCTION_CHARS}'
+        )
+    return sentence
+
+
+def _follow(talk: Conversation, sentence: str, timeout_s: float, console: Console) -> int:
+    """Say it, show each new step, and return the exit status."""
+    earlier = talk.status.get('result')  # of the same sentence, perhaps
+    shown = ''
+
+    def result() -> Status | None:
+        found = result_of(talk.status, sentence) if talk.status else None
+        return None if found == earlier else found
+
+    def show() -> None:
+        nonlocal shown
+        doing = _doing(talk.status)
+        if doing and doing != shown:
+            console.print(f'  {doing}', highlight=False)
+            shown = doing
+
+    talk.say(sentence)
+    if not talk.wait(lambda: result() is not None, timeout_s, show):
+        doing = shown or 'no sign of life'
+        console.print(f'not done within {timeout_s:.0f} s; the robot goes on: {doing}')
+        return 1
+    ended = result()
+    assert ended is not None
+    console.print(f'{ended["outcome"]}: {ended["reason"]}'.rstrip(': '), highlight=False)
+    return 0 if ended['outcome'] == 'done' else 1
+
+
+def _doing(status: Status) -> str:
+    if not status or not status['instruction']:
+        return ''
+    if status['step']:
+        return f'step {status["step_index"] + 1} of {status["step_count"]}: {status["step"]}'
+    return str(status['phase'])
