@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a trained network to the ONNX file that the robot runs, with what it says of itself.
+
+Compares both on random inputs before it is content. Knows no data.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+import warnings
+
+import numpy as np
+from onboard_decoder.errors import ConfigError
+from onboard_decoder.manifest import Manifest
+from onboard_decoder.training.dataset import INPUTS
+from onboard_decoder.training.decoder_model import DecoderModel, SKILLS
+import onnx
+import onnxruntime
+import torch
+from torch import Tensor
+
+OPSET = 18
+TOLERANCE = 1e-4        # [rad], [m] or [s] between torch and onnxruntime
+_CHECKED = 64           # random inputs
+
+
+class ParityError(ConfigError):
+    """The exported file does not compute what the network computes."""
+
+    def __init__(self, difference: float) -> None:
+        super().__init__(
+            f'exported decoder differs from the network by {difference:.2g}; '
+            f'allowed: {TOLERANCE}')
+
+
+def export(model: DecoderModel, manifest: Manifest, path: Path) -> float:
+    """Write the file and return the greatest difference to torch.
+
+    Raises:
+        ParityError: the difference is too large.
+    """
+    model = model.eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')     # the exporter warns about its own parts
+        torch.onnx.export(
+            model, tuple(random_inputs(model, manifest, 1, seed=0).values()), path,
+            input_names=list(INPUTS), output_names=['chunk', 'remaining'], opset_version=OPSET,
+            dynamo=True, external_data=False, verbose=False)
+    _describe(path, model, manifest)
+    difference = parity(model, manifest, path)
+    if not difference <= TOLERANCE:
+        raise ParityError(difference)
+    return difference
+
+
+def parity(model: DecoderModel, manifest: Manifest, path: Path) -> float:
+    """Greatest difference between torch and onnxruntime over random inputs."""
+    session = onnxruntime.InferenceSession(str(path), providers=['CPUExecutionProvider'])
+    worst = 0.0
+    for seed in range(_CHECKED):
+        inputs = random_inputs(model, manifest, 1, seed)
+        with torch.no_grad():
+            expected = model(**inputs)
+        got = session.run(
+            ['chunk', 'remaining'], {name: value.numpy() for name, value in inputs.items()})
+        for mine, theirs in zip(expected, got, strict=True):
+            worst = float(np.maximum(worst, np.abs(mine.numpy() - theirs).max()))   # keeps NaN
+    return worst
+
+
+def random_inputs(
+    model: DecoderModel, manifest: Manifest, count: int, seed: int
+) -> dict[str, Tensor]:
+    """Inputs within the limits of the manifest, each (count, ...)."""
+    rng = np.random.default_rng(seed)
+    joints = len(manifest.joints)
+    low, high = np.array(manifest.workspace.lower_m), np.array(manifest.workspace.upper_m)
+    pose = np.append(rng.uniform(low, high, (count, 3)), rng.uniform(-3, 3, (count, 1)), axis=1)
+    arrays = {
+        'skill': np.eye(len(SKILLS))[rng.integers(0, len(SKILLS), count)],
+        'target': pose,
+        'gripper': rng.random((count, 1)),
+        'speed': rng.uniform(0.1, 1.0, (count, 1)),
+        'joints': rng.uniform(manifest.column('lower'), manifest.column('upper'),
+                              (count, joints)),
+        'velocities': rng.uniform(-1, 1, (count, joints)) * manifest.column('max_velocity'),
+        'delay': rng.uniform(0, 0.5, (count, 1)),
+        'latent': rng.normal(size=(count, model.config.latent_size)) * (seed % 2),
+    }
+    if seed % 4 == 0:   # what a step without target looks like, at rest
+        arrays['target'], arrays['velocities'] = 0 * pose, 0 * arrays['joints']
+        arrays['skill'] = np.tile(np.eye(len(SKILLS))[SKILLS.index('home')], (count, 1))
+    if seed % 8 == 0:
+        arrays['joints'] = np.tile(manifest.home, (count, 1))
+    return {name: torch.tensor(value, dtype=torch.float32) for name, value in arrays.items()}
+
+
+def _describe(path: Path, model: DecoderModel, manifest: Manifest) -> None:
+    """Write into the file whose decoder it is, and make sure that it names no folder."""
+    file = onnx.load(path)
+    del file.metadata_props[:]
+    onnx.helper.set_model_props(file, {
+        'robot': manifest.name,
+        'joints': json.dumps(list(manifest.joint_names)),
+        'skills': json.dumps(list(SKILLS)),
+        'period_s': str(manifest.control_period_s),
+        'horizon': str(model.config.horizon),
+        'latent_size': str(model.config.latent_size),
+    })
+    graph = file.graph
+    notes: list[Any] = [*graph.node, *graph.value_info, *graph.input, *graph.output,
+                        *graph.initializer]
+    for part in notes:
+        del part.metadata_props[:]
+        part.doc_string = ''
+    onnx.checker.check_model(file)
+    onnx.save(file, path)
