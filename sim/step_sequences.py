@@ -7,6 +7,7 @@ ideal tracking. Knows no network and no physics.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,8 +51,7 @@ def _sequence(expert: Expert, seed: int, index: int) -> dict[str, Array]:
             held = _half_width(scene, task)
         move = Moves.single(step.skill, np.array(step.target), step.opening, step.speed, joints,
                             np.zeros(len(joints)))
-        move = Moves(**{**vars(move), 'stops': np.array([held])})
-        motion = expert.plan(move)
+        motion = expert.plan(replace(move, stops=np.array([held])))
         row['skill'][number] = SKILLS.index(step.skill)
         row['target'][number] = step.target
         row['gripper'][number], row['speed'][number] = step.opening, step.speed
