@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from cloud_backbone.distillation.scene_shards import read_split
+from cloud_backbone.distillation.turns import tokenise, TurnBatch
+from cloud_backbone.model.checkpoint import config_for
+from cloud_backbone.model.tokenizer import EOS
+from cloud_backbone.plan_grammar import bin_of, compose
+import pytest
+import torch
+
+from tests.cloud_backbone.distillation.drawn_scenes import write_split
+from tests.cloud_backbone.model.tiny_model import tiny_tokenizer
+
+CONFIG = config_for(tiny_tokenizer(), 'student')
+
+
+@pytest.fixture(scope='module')
+def batch(tmp_path_factory: pytest.TempPathFactory) -> TurnBatch:
+    directory = tmp_path_factory.mktemp('data')
+    write_split(directory, 'train', 6, seed=3)
+    turns = tokenise(read_split(directory, 'train'), tiny_tokenizer(), CONFIG)
+    return turns.draw(3, 4, torch.Generator().manual_seed(0))
+
+
+def test_marked_targets_spell_the_answer(batch: TurnBatch) -> None:
+    """The targets of the answer tokens are the right answer and the end token."""
+    for row, turn in enumerate(batch.turns):
+        target = batch.target[row][batch.answer[row]].tolist()
+        assert target[-1] == EOS
+        assert tiny_tokenizer().decode(target[:-1]) == compose(turn.instruction.draft)
+
+
+def test_locations_follow_their_tokens(batch: TurnBatch) -> None:
+    """The k-th location value belongs to the k-th location token of the batch."""
+    tokens = batch.target[batch.is_location] - CONFIG.location_token_start
+    assert tokens.tolist() == [bin_of(value) for value in batch.location.tolist()]
+
+
+def test_images_begin_where_it_says(batch: TurnBatch) -> None:
+    """Each row has its image tokens from its image start on."""
+    for row, start in enumerate(batch.image_start.tolist()):
+        inside = batch.input_ids[row, start : start + CONFIG.image_seq_length]
+        assert (inside == CONFIG.image_token_id).all()
+        assert batch.input_ids[row, start - 1] == CONFIG.image_start_token_id
+
+
+def test_rows_look_at_their_own_scene(batch: TurnBatch) -> None:
+    """A row's image is that of the scene that its instruction is about."""
+    scenes = batch.scene[batch.image_of].tolist()
+    assert scenes == [turn.instruction.scene for turn in batch.turns]
+
+
+def test_noise_leaves_names_alone(batch: TurnBatch) -> None:
+    """Whatever is slipped into an instruction, its colours and kinds stay."""
+    names = {*CONFIG.colour_token_ids, *CONFIG.kind_token_ids}
+    for turn in batch.turns:
+        text = tiny_tokenizer().encode(f' {turn.instruction.text}', add_special_tokens=False)
+        assert [t for t in turn.before if t in names] == [t for t in text if t in names]
