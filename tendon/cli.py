@@ -172,7 +172,7 @@ def evaluate(
 
 
 @app.command(epilog=examples(
-    'tendon distill --profile tiny --out runs/tiny', 'tendon distill --out runs/distill',
+    'tendon distill --profile smoke --out runs/smoke', 'tendon distill --out runs/distill',
 ))
 def distill(
     out: Out = Path('runs/distill'),
