@@ -14,7 +14,13 @@ from typing import Any
 
 from cloud_backbone import wire
 from cloud_backbone.action_plan import Answer
-from cloud_backbone.errors import FixRequestError, reaction, Reason, TurnError
+from cloud_backbone.errors import (
+    FixRequestError,
+    reaction,
+    Reason,
+    ReopenSessionError,
+    TurnError,
+)
 from cloud_backbone.messages import CancelTurn, Hello, Turn
 from cloud_backbone.planner import Planner
 from cloud_backbone.session import Session
@@ -44,7 +50,7 @@ class RobotStream:
         self._answers: set[asyncio.Task[None]] = set()
 
     async def serve(self, hello_timeout_s: float) -> None:
-        """Serve until the robot half-closes or the session is closed.
+        """Serve until the robot half-closes.
 
         Raises:
             TurnError: the stream must end with a status.
@@ -54,10 +60,9 @@ class RobotStream:
         epoch = welcome.epoch
         try:
             await self._send(wire.write_welcome(welcome))
-            while self._planner.sessions.holds(session):
-                message = await self._next()
-                if message is None:
-                    break
+            while (message := await self._next()) is not None:
+                if not self._planner.sessions.holds(session):
+                    raise ReopenSessionError(Reason.SESSION_LOST, 'this session was closed')
                 self._take(session, epoch, wire.read_request(message))
                 await self._make_room()
             if self._answers:

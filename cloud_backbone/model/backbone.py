@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cloud_backbone.constrained_decoding import PlanLanguage
+from cloud_backbone.errors import StartError
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
@@ -105,4 +106,7 @@ def load_backbone(directory: Path | str, *, threads: int = 1, device: str = 'cpu
     path = Path(directory)
     check_files(path)
     kind = TendonBackbone if model_type(path) == 'tendon_vlm' else ForeignBackbone
-    return kind.load(path, threads=threads, device=device)
+    try:
+        return kind.load(path, threads=threads, device=device)
+    except ValueError as error:
+        raise StartError(f'{path} does not fit together: {error}') from error
