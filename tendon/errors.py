@@ -5,6 +5,7 @@ TendonError
 ├── PartDied        a process of the run ended by itself: read its log
 ├── PartNotReady    a process did not become ready in time: read its log
 ├── TaskNotOver     the robot came to no result in time: read the transcript
+├── WorkerFailed    an episode could not be run: the text is the reason
 └── BadRequest      what was asked for cannot be done: change the request
 """
 
@@ -38,6 +39,10 @@ class TaskNotOver(TendonError):
             f'{instruction!r} was not over within {timeout_s:.0f} s; '
             f'last seen: {last or "nothing"}'
         )
+
+
+class WorkerFailed(TendonError):
+    """An episode could not be run; the text is the reason that its process gave."""
 
 
 class BadRequest(TendonError):

@@ -16,19 +16,21 @@ import time
 from typing import cast, get_args
 
 from onboard_decoder.config import RobotSettings
+from onboard_decoder.errors import OnboardError
 from onboard_decoder.manifest_yaml import load_manifest
 from onboard_decoder.planner_client import PlannerClient
 from onboard_decoder.planner_port import PlannerPort
 from onboard_decoder.robot_factory import load_decoder
 from rich.console import Console
 from rich.progress import Progress
+from sim.errors import SimError
 from sim.instructions import Wording
 from sim.scene import Split, SPLITS
 from sim.tasks import draw_task, TaskKind
 from sim.variation import AXES, Axis
 from tendon.backbone_process import backbone
 from tendon.episode import Episode, EpisodeResult
-from tendon.errors import BadRequest
+from tendon.errors import BadRequest, TendonError, WorkerFailed
 from tendon.provenance import provenance
 from tendon.scores import print_scores, scores
 
@@ -139,8 +141,12 @@ def _adopt(worker: Worker) -> None:
     _worker = worker
 
 
-def _work(job: Job) -> EpisodeResult:
-    return _worker(job)
+def _work(job: Job) -> EpisodeResult | str:
+    """Run a job; an error crosses to the parent as text, since not every error can be sent."""
+    try:
+        return _worker(job)
+    except (OnboardError, SimError, TendonError) as error:
+        return str(error)
 
 
 def _run(
@@ -150,9 +156,12 @@ def _run(
     count = min(workers or os.cpu_count() or 1, len(jobs))
     context = multiprocessing.get_context('spawn')
     with context.Pool(count, _adopt, (worker,)) as pool, Progress(console=console) as progress:
-        return list(progress.track(
-            pool.imap(_work, jobs), total=len(jobs), description='episodes'
-        ))
+        results = []
+        for result in progress.track(pool.imap(_work, jobs), len(jobs), description='episodes'):
+            if isinstance(result, str):
+                raise WorkerFailed(result)
+            results.append(result)
+        return results
 
 
 def _write(results: Sequence[EpisodeResult], figures: dict[str, object], out: Path) -> None:
