@@ -2,8 +2,9 @@
 """Runs the decoder and hands the chunk over, labelled with ticks.
 
 A chunk goes on from the target that is being played, so that consecutive chunks agree: planning
-from measured joints would plan the lag of filter and arm again at each chunk, and swing. A joint
-that is not where it should be (a thing between the fingers, an obstacle) counts as measured.
+from measured joints would plan the lag of filter and arm again at each chunk, and swing. Fingers
+that are not where they should be (a thing is between them) count as measured; an arm that lags is
+waited for (``pace``).
 Predicts at which tick the chunk can be used first, from how long the decoder took of late; the
 buffer aligns by ticks, so a wrong prediction costs smoothness at most. Knows no plan.
 """
@@ -22,17 +23,18 @@ from onboard_decoder.joint_limiter import Motion
 from onboard_decoder.manifest import Manifest
 from onboard_decoder.observation_intake import JointState
 from onboard_decoder.plan import PlanStep
-from onboard_decoder.plan_buffer import Chunk, PlanBuffer
+from onboard_decoder.plan_buffer import Chunk, PlanBuffer, Target
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class TickStamp:
-    """Number of a tick and when it was."""
+    """Number of a tick, when it was, and how many ticks' worth of chunk were consumed by then."""
 
     number: int
     time_ns: int
+    consumed: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ class ChunkMaker:
     ) -> None:
         self._decoder, self._buffer, self._clock = decoder, buffer, clock
         self._period_ns = to_ns(manifest.control_period_s)
-        self._tolerance = settings.deviation_s * manifest.column('max_velocity')
+        self._finger = manifest.gripper_index
+        self._finger_off = settings.finger_off_s * manifest.joints[self._finger].max_velocity
         self._slow_ns = to_ns(settings.decode_slow_s)
         self._durations_ns: deque[int] = deque(maxlen=settings.decode_window)
         self._number = 0
@@ -98,24 +101,25 @@ class ChunkMaker:
         ahead = self._ticks_ahead(started_ns, tick)
         # The target of a tick is reached one period after it, and so is a chunk's first target.
         delay_s = (ahead - 1) * self._period_ns / NS_PER_S
-        positions, velocities = self._state(joints, motion)
+        played = self._buffer.played
+        positions, velocities = self._state(joints, played or motion)
         decoded = self._decoder.decode(step, positions, velocities, delay_s, latent)
         ended_ns = self._clock.now_ns()
         self._durations_ns.append(ended_ns - started_ns)
         self.slow_count += self.is_slow
         self._number += 1
-        first = tick.number + ahead
+        first = (played.consumed if played else tick.consumed) + ahead
         self._buffer.offer(Chunk(self._number, tick.number, first, decoded.positions))
         return Made(self._number, decoded.remaining_s, started_ns, ended_ns)
 
-    def _state(self, joints: JointState, motion: Motion) -> tuple[Array, Array]:
+    def _state(self, joints: JointState, wanted: Target | Motion) -> tuple[Array, Array]:
         """Return positions and velocities (joints,) to plan from."""
-        wanted = self._buffer.played or motion
-        off = np.abs(joints.positions - wanted.positions) > self._tolerance
-        return (
-            np.where(off, joints.positions, wanted.positions),
-            np.where(off, joints.velocities, wanted.velocities),
-        )
+        positions, velocities, finger = wanted.positions, wanted.velocities, self._finger
+        if abs(joints.positions[finger] - positions[finger]) > self._finger_off:
+            positions, velocities = positions.copy(), velocities.copy()
+            positions[finger] = joints.positions[finger]
+            velocities[finger] = joints.velocities[finger]
+        return positions, velocities
 
     def _ticks_ahead(self, started_ns: int, tick: TickStamp) -> int:
         """Return how many ticks after ``tick`` the chunk can be used first."""

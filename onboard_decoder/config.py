@@ -44,8 +44,13 @@ class ChunkSettings(_Checked):
     chunk_max_age_s: float = bounded(
         0.6, 0.02, 10.0, 'Age of the joints that a chunk was made from, after which it expires [s]'
     )
-    deviation_s: float = bounded(
-        0.1, 0.01, 2.0, 'Joint off its target by more than it moves in this time: plan from it [s]'
+    finger_off_s: float = bounded(
+        0.1, 0.01, 2.0,
+        'Fingers off by more than they move in this time: plan from where they are [s]'
+    )
+    lag_s: float = bounded(
+        0.15, 0.02, 2.0,
+        'Arm behind by half of what it moves in this time: play slower; by all of it: wait [s]'
     )
     decode_slow_s: float = bounded(0.02, 0.001, 1.0, 'A decoder run above this is a fault [s]')
     decode_window: int = bounded(20, 1, 1000, 'Runs that the delay estimate looks back on')

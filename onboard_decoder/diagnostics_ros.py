@@ -87,7 +87,7 @@ def _motion(node: str, status: RobotStatus) -> DiagnosticStatus:
     """What was refused or limited."""
     refused = sum(status.counts.values())
     text = f'{refused} refused or limited' if refused else 'nothing refused or limited'
-    values = {**status.counts, 'decoder_ms': status.decoder_ms}
+    values = {**status.counts, 'decoder_ms': status.decoder_ms, 'pace': status.pace}
     return _entry(f'{node}: motion', WARN if refused else OK, text, values)
 
 

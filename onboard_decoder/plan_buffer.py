@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The chunk that is being played: aligned by ticks, cross-faded, expired.
 
-Knows ticks and joint targets; nothing of plans, decoders or limits. The thread that decodes hands
+Chunks are placed by how many ticks have been consumed, not by the clock: a late chunk loses what
+was consumed meanwhile, and an arm that cannot follow consumes slower (``pace``), so nothing is
+skipped. Knows joint targets; nothing of plans, decoders or limits. The thread that decodes hands
 chunks over by ``offer``; only the command loop calls ``sample``.
 """
 
 from collections import deque
 from dataclasses import dataclass
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,23 +22,38 @@ Array = NDArray[np.float64]
 class Chunk:
     """Joint targets of consecutive ticks.
 
-    ``positions[0]`` is the target of tick ``first_tick``; ``state_tick`` is the tick whose joints
-    it was computed from. ``positions`` is (horizon, joints).
+    ``positions[0]`` is due when ``first_tick`` ticks have been consumed; ``state_tick`` is the
+    tick of the loop that it was computed at, for its age. ``positions`` is (horizon, joints).
     """
 
     number: int
     state_tick: int
-    first_tick: int
+    first_tick: float
     positions: Array
+
+    def at(self, consumed: NDArray[np.floating] | float) -> Array:
+        """Return the targets (..., joints) when so many ticks have been consumed; ends hold."""
+        index = np.clip(np.asarray(consumed) - self.first_tick, 0, len(self.positions) - 1)
+        whole = np.floor(index).astype(int)
+        share = (index - whole)[..., None]
+        following = np.minimum(whole + 1, len(self.positions) - 1)
+        return np.asarray(
+            (1 - share) * self.positions[whole] + share * self.positions[following]
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where the joints should be at one tick, (joints,), how fast, and from which chunk."""
+    """Where the joints should be at one tick and how fast, (joints,), and from which chunk.
+
+    ``heading`` is the velocity in the chunk, before the pace scales it.
+    """
 
     positions: Array
     velocities: Array
     chunk_number: int
+    consumed: float = 0.0
+    heading: Array | None = None
 
 
 class PlanBuffer:
@@ -73,63 +91,70 @@ class PlanBuffer:
         self._offered.clear()
         self._cleared, self.played = True, None
 
-    def sample(self, tick: int, last_command: Array) -> Target | None:
+    def sample(
+        self, tick: int, last_command: Array, consumed: float | None = None, pace: float = 1.0
+    ) -> Target | None:
         """Return the target of a tick, or None where there is nothing valid.
 
         Args:
           tick: number of the tick.
           last_command: what was commanded at the tick before, (joints,).
+          consumed: ticks consumed so far; the number of the tick where the arm always followed.
+          pace: how much of a tick is consumed per tick now, 0 to 1; scales the velocity.
         """
+        consumed = float(tick) if consumed is None else consumed
         if self._cleared:
             self._playing, self._waiting, self._cleared = None, None, False
         try:
             self._waiting = self._offered.popleft()
         except IndexError:
             pass
-        if self._waiting is not None and tick >= self._waiting.first_tick:
-            self._playing = self._merged(self._waiting, tick, last_command)
+        if self._waiting is not None and consumed >= self._waiting.first_tick:
+            self._playing = self._merged(self._waiting, tick, consumed, last_command)
             self._waiting = None
-        if self._playing is None or not self._is_valid(self._playing, tick):
+        if self._playing is None or not self._is_valid(self._playing, tick, consumed):
             self._playing = self.played = None
             return None
-        self.played = self._target(self._playing, tick - self._playing.first_tick)
+        self.played = self._target(self._playing, consumed, pace)
         return self.played
 
-    def _is_valid(self, chunk: Chunk, tick: int) -> bool:
+    def _is_valid(self, chunk: Chunk, tick: int, consumed: float) -> bool:
         """Neither played through nor made from joints of long ago."""
-        index = tick - chunk.first_tick
-        return index < len(chunk.positions) and tick - chunk.state_tick <= self._max_age_ticks
+        is_left = consumed - chunk.first_tick < len(chunk.positions)
+        return is_left and tick - chunk.state_tick <= self._max_age_ticks
 
-    def _merged(self, new: Chunk, tick: int, last_command: Array) -> Chunk | None:
+    def _merged(
+        self, new: Chunk, tick: int, consumed: float, last_command: Array
+    ) -> Chunk | None:
         """Fade from what is playing, or from the last command, into the new chunk.
 
-        The targets of ticks that passed while the chunk was on its way are left out.
+        The targets of ticks that were consumed while the chunk was on its way are left out.
         """
-        if not self._is_valid(new, tick):
+        if not self._is_valid(new, tick, consumed):
             return self._playing
-        positions = new.positions[tick - new.first_tick:].copy()
-        count = min(self._fade_ticks, len(positions))
+        left = math.ceil(len(new.positions) - (consumed - new.first_tick))
+        moments = consumed + np.arange(left)
+        positions = new.at(moments)
+        count = min(self._fade_ticks, left)
         weights = _smooth_step(np.arange(1, count + 1) / (self._fade_ticks + 1))[:, None]
-        old = self._continued(tick, count, last_command)
-        positions[:count] = (1 - weights) * old + weights * positions[:count]
-        return Chunk(new.number, new.state_tick, tick, positions)
-
-    def _continued(self, tick: int, count: int, last_command: Array) -> Array:
-        """Return what the coming ticks would get without the new chunk, (count, joints)."""
         old = self._playing
-        if old is None or not self._is_valid(old, tick):
-            return np.tile(last_command, (count, 1))
-        tail = old.positions[tick - old.first_tick:][:count]
-        return np.concatenate([tail, np.tile(tail[-1], (count - len(tail), 1))])
+        if old is None or not self._is_valid(old, tick, consumed):
+            tail = np.tile(last_command, (count, 1))
+        else:
+            tail = old.at(moments[:count])
+        positions[:count] = (1 - weights) * tail + weights * positions[:count]
+        return Chunk(new.number, new.state_tick, consumed, positions)
 
-    def _target(self, chunk: Chunk, index: int) -> Target:
+    def _target(self, chunk: Chunk, consumed: float, pace: float) -> Target:
         """Return position and, from the neighbours, velocity."""
-        before, after = max(index - 1, 0), min(index + 1, len(chunk.positions) - 1)
-        difference = chunk.positions[after] - chunk.positions[before]
-        velocities = difference / (max(after - before, 1) * self._period_s)
-        if index == len(chunk.positions) - 1:
-            velocities = np.zeros(self._joint_count)  # nothing follows: come to rest
-        return Target(chunk.positions[index], velocities, chunk.number)
+        last = chunk.first_tick + len(chunk.positions) - 1
+        before, after = max(consumed - 1, chunk.first_tick), min(consumed + 1, last)
+        if consumed >= last:
+            heading = np.zeros(self._joint_count)  # nothing follows: come to rest
+        else:
+            difference = chunk.at(after) - chunk.at(before)
+            heading = difference / ((after - before) * self._period_s)
+        return Target(chunk.at(consumed), pace * heading, chunk.number, consumed, heading)
 
 
 def _smooth_step(x: Array) -> Array:

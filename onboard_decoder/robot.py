@@ -198,6 +198,7 @@ class Robot:
             link=self._planner.state().link,
             is_decoder_slow=self._maker.is_slow,
             is_stopped=self._servo.is_stopped,
+            pace=self._servo.pace,
         )
 
     @contextmanager
@@ -272,6 +273,7 @@ class Robot:
             link_reason=state.reason,
             notice=self.notice,
             faults={fault.value: REACTIONS[fault].name.lower() for fault in self.faults},
+            pace=round(self._servo.pace, 3),
             ticks=tick.number if tick else 0,
             counts={
                 'observations_refused': self.intake.refused_count,

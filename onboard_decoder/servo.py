@@ -6,7 +6,7 @@ everything else may be called by another.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,8 @@ from onboard_decoder.joint_limiter import Motion
 from onboard_decoder.kinematics import ForwardKinematics
 from onboard_decoder.manifest import Manifest
 from onboard_decoder.observation_intake import ObservationIntake
-from onboard_decoder.plan_buffer import PlanBuffer
+from onboard_decoder.pace import PaceKeeper
+from onboard_decoder.plan_buffer import PlanBuffer, Target
 from onboard_decoder.safety_filter import SafetyFilter
 from onboard_decoder.trace_collector import TraceCollector
 
@@ -66,6 +67,9 @@ class Servo:
             settings.fade_ticks,
             max(2, round(settings.chunk_max_age_s / manifest.control_period_s)),
         )
+        self._pace_keeper = PaceKeeper(manifest, settings.lag_s)
+        self._consumed = 0.0
+        self.pace = 1.0
         self.filter = SafetyFilter(manifest, kinematics, settings.follow_gain_per_s)
         self._dry_ticks = 0
         self.is_active = False
@@ -104,18 +108,38 @@ class Servo:
         if not self.is_active or not (self.filter.is_ready or self._start()):
             return None
         number = self.last_tick.number + 1 if self.last_tick else 0
-        self.last_tick = TickStamp(number, self._clock.now_ns())
-        must_brake = self.is_stopped or self._are_joints_stale()
         last = self.filter.motion.positions
-        target = None if must_brake else self.buffer.sample(number, last)
+        self._keep_pace(last)
+        self.last_tick = TickStamp(number, self._clock.now_ns(), self._consumed)
+        must_brake = self.is_stopped or self._are_joints_stale()
+        target = None if must_brake else self.buffer.sample(
+            number, last, self._consumed, self.pace
+        )
         self._dry_ticks = 0 if target else self._dry_ticks + 1
-        motion = self.filter.step(target)
+        motion = self.filter.step(target and self._paced(target, last))
         filtered_ns = self._clock.now_ns()
         command = Command(number, motion.positions, motion.velocities, *self.filter.stop)
         self._publish(command)
         if target:
             self._traces.commanded(target.chunk_number, filtered_ns, self._clock.now_ns())
         return command
+
+    def _keep_pace(self, commanded: Array) -> None:
+        """Consume a tick, or less of it while the arm is behind what was commanded, (joints,)."""
+        joints, played = self._intake.joints, self.buffer.played
+        heading = None if played is None else played.heading
+        if joints is None or heading is None:
+            self.pace = 1.0
+        else:
+            self.pace = self._pace_keeper.pace(commanded, joints.positions, heading)
+        self._consumed += self.pace
+
+    def _paced(self, target: Target, commanded: Array) -> Target:
+        """Catch up with the chunk only as fast as the arm follows."""
+        if self.pace == 1.0:
+            return target
+        way = target.positions - commanded
+        return replace(target, positions=commanded + self.pace * way)
 
     def _start(self) -> bool:
         """Take the measured pose as the first command, if there is a fresh one."""

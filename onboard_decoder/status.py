@@ -33,6 +33,7 @@ class RobotStatus:
     link_reason: str
     notice: str
     faults: Mapping[str, str]
+    pace: float
     ticks: int
     counts: Mapping[str, int]
     decoder_ms: float

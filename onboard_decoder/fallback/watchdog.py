@@ -11,6 +11,8 @@ from onboard_decoder.clock import to_ns
 from onboard_decoder.config import WatchdogLimits
 from onboard_decoder.planner_port import Link
 
+_SLOW_PACE = 0.5
+
 
 class Reaction(IntEnum):
     """What to do, from the mildest to the hardest."""
@@ -30,6 +32,7 @@ class Fault(Enum):
     CHUNK_EXPIRED = 'chunk_expired'
     SERVER_GONE = 'server_gone'
     DECODER_SLOW = 'decoder_slow'
+    ARM_LAGS = 'arm_lags'
     STOPPED = 'stopped'
 
 
@@ -40,6 +43,7 @@ REACTIONS = {
     Fault.CHUNK_EXPIRED: Reaction.BRAKE,
     Fault.SERVER_GONE: Reaction.FINISH_STEP,
     Fault.DECODER_SLOW: Reaction.REPORT,
+    Fault.ARM_LAGS: Reaction.REPORT,  # the command loop slows down by itself
     Fault.STOPPED: Reaction.BRAKE,
 }
 
@@ -56,6 +60,7 @@ class Health:
     link: Link
     is_decoder_slow: bool
     is_stopped: bool
+    pace: float = 1.0
 
 
 class Watchdog:
@@ -79,6 +84,7 @@ class Watchdog:
             Fault.PLAN_LATE: _beyond(health.turn_age_ns, self._plan_ns),
             Fault.CHUNK_EXPIRED: health.is_acting and not health.has_target,
             Fault.SERVER_GONE: health.link in (Link.DEGRADED, Link.LOST),
+            Fault.ARM_LAGS: health.is_acting and health.pace < _SLOW_PACE,
             Fault.DECODER_SLOW: health.is_acting and health.is_decoder_slow,
         }
         return tuple(fault for fault, is_there in found.items() if is_there)

@@ -45,7 +45,8 @@ def made(world, tick_number=10, joints=None):
     motion = Motion.at_rest(manifest.home)
     measured = manifest.home if joints is None else joints
     state = JointState(clock.now_ns(), measured, np.zeros(4))
-    return maker.make(STEP, (), state, motion, TickStamp(tick_number, tick_number * PERIOD_NS))
+    tick = TickStamp(tick_number, tick_number * PERIOD_NS, tick_number)
+    return maker.make(STEP, (), state, motion, tick)
 
 
 def first_tick(world):
@@ -79,10 +80,10 @@ def test_a_slow_decoder_is_told_its_delay_the_next_time(world):
     assert maker.slow_count == 1
 
 
-def test_a_joint_that_is_elsewhere_counts_as_measured(world):
-    """Small lag is planned over; a blocked finger or a pushed arm is not."""
+def test_fingers_that_are_kept_apart_count_as_measured(world):
+    """Lag is planned over; a thing between the fingers is not."""
     manifest, _, decoder, _, _ = world
-    lagging, blocked = manifest.home - 0.001, manifest.home.copy()
+    lagging, blocked = manifest.home - 0.005, manifest.home.copy()
     blocked[3] = 0.012
     made(world, joints=lagging)
     made(world, joints=blocked)

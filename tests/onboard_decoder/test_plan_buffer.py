@@ -40,7 +40,7 @@ def test_a_constant_policy_stays_constant_through_merges(lateness):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 15)), min_size=1, max_size=15))
+@given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 10)), min_size=1, max_size=15))
 def test_alignment_is_exact_whatever_the_delay(lateness):
     """Chunks of one line, each late by another number of ticks, give that line at every tick."""
     plays, tick, played = buffer(), 0, 0

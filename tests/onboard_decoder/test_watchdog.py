@@ -37,6 +37,7 @@ def test_a_healthy_robot_has_no_fault():
     ({'link': Link.DEGRADED}, Fault.SERVER_GONE),
     ({'link': Link.LOST}, Fault.SERVER_GONE),
     ({'is_decoder_slow': True}, Fault.DECODER_SLOW),
+    ({'pace': 0.4}, Fault.ARM_LAGS),
     ({'is_stopped': True}, Fault.STOPPED),
 ])
 def test_each_thing_that_is_missing_is_its_own_fault(change, fault):
