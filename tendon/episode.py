@@ -13,6 +13,7 @@ from onboard_decoder.agent.task_loop import TaskOutcome
 from onboard_decoder.clock import ManualClock, to_ns, to_s
 from onboard_decoder.config import RobotSettings
 from onboard_decoder.decoder_port import DecoderPort
+from onboard_decoder.errors import ObservationError
 from onboard_decoder.image_codec import Image
 from onboard_decoder.manifest import Manifest
 from onboard_decoder.plan import ActionPlan, Outcome
@@ -127,9 +128,12 @@ class Episode:
     def _step(self, robot: Robot, clock: ManualClock, number: int) -> None:
         reading, now_s = self._arm.read(), to_s(clock.now_ns())
         names = tuple(reading.positions)
-        robot.observe_joints(
-            now_s, names, list(reading.positions.values()), list(reading.velocities.values())
-        )
+        try:
+            robot.observe_joints(
+                now_s, names, list(reading.positions.values()), list(reading.velocities.values())
+            )
+        except ObservationError:
+            pass  # dropped, as the node drops it; the watchdog sees the gap
         if robot.wants_image and number % self._ticks_per_image == 0:
             image = self._spoiler.see(self._arm.render())
             robot.observe_image(self._manifest.cameras[0].name, now_s, image)
