@@ -13,6 +13,7 @@ from onboard_decoder.latency_budget import TurnTrace
 from onboard_decoder.runtime import Runtime
 from onboard_decoder.status import RobotStatus
 
+_EVERYDAY = ('filter_stopping', 'filter_position')
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
 
@@ -84,9 +85,9 @@ def _task(node: str, status: RobotStatus) -> DiagnosticStatus:
 
 
 def _motion(node: str, status: RobotStatus) -> DiagnosticStatus:
-    """What was refused or limited."""
-    refused = sum(status.counts.values())
-    text = f'{refused} refused or limited' if refused else 'nothing refused or limited'
+    """What was refused; limiting at the end of a joint's range is everyday work."""
+    refused = sum(n for name, n in status.counts.items() if name not in _EVERYDAY)
+    text = f'{refused} refused' if refused else 'nothing refused'
     values = {**status.counts, 'decoder_ms': status.decoder_ms, 'pace': status.pace}
     return _entry(f'{node}: motion', WARN if refused else OK, text, values)
 
