@@ -158,6 +158,9 @@ def _finish_arm(spec: mujoco.MjSpec) -> None:
             biastype=mujoco.mjtBias.mjBIAS_AFFINE, biasprm=[0.0, -kp, -kd] + [0.0] * 7,
             forcerange=[-limit, limit], forcelimited=True,
         )
+    for joint in (JOINTS[-1], MIMIC_JOINT):  # a thing that is pinched off must not pass the stops
+        spec.joint(joint).solref_limit = [0.004, 1.0]
+        spec.joint(joint).solimp_limit = [0.95, 0.99, 0.001, 0.5, 2.0]
     for first, second in NEIGHBOURS:
         spec.add_exclude(bodyname1=first, bodyname2=second)
     if not list(spec.equalities):  # MuJoCo before 4 does not read the mimic joint of the URDF
