@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts words that mean nothing here into training instructions, so that new ones do no harm.
 
-A random word is slipped in, or takes the place of the first word where the rest of the sentence
-still tells the task. Names of things are never touched. Knows tokens, not images.
+Random words are slipped in, or take the place of the first word where the rest of the sentence
+still tells the task. Names of things are never touched; a kind without a colour before it names
+nothing ("can you ..."). Knows tokens, not images.
 """
 
 from __future__ import annotations
 
 from cloud_backbone.distillation.scene_shards import Instruction
 from cloud_backbone.model.configuration import COLOURS, KINDS
-from cloud_backbone.model.tokenizer import SPECIAL_TOKENS
+from cloud_backbone.model.tokenizer import SPECIAL_TOKENS, word_id
 from cloud_backbone.plan_grammar import LOCATION_TOKENS
 import torch
 from torch import Generator
@@ -19,8 +20,11 @@ SYNONYMS = (
     'block', 'brick', 'square', 'sphere', 'round', 'can', 'tin', 'box', 'container', 'tray',
 )  # fmt: skip
 TELLING = ('push', 'slide', 'shove', 'nudge', 'pushed', 'pushing', 'stack', 'tower', 'base')
-INSERT_SHARE = 0.2
-REPLACE_SHARE = 0.15
+PLACES = ('in', 'into', 'inside', 'on', 'onto', 'to', 'top', 'towards', 'under', 'up')
+INSERT_SHARE = 0.35
+REPLACE_SHARE = 0.2
+KIND_SHARE = 0.15
+MOST_WORDS = 2
 PLACING = (' in ', ' into ', ' inside ', ' on ', ' onto ')
 
 
@@ -30,10 +34,12 @@ class InstructionNoise:
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
         kept = set(range(len(SPECIAL_TOKENS)))
         kept |= set(tokenizer.convert_tokens_to_ids(list(LOCATION_TOKENS)))
-        for word in (*COLOURS, *KINDS, *SYNONYMS, *TELLING, 'the', 'that', 'this'):
-            kept |= set(tokenizer.encode(f' {word}', add_special_tokens=False))
-        self._kept = kept
-        self._fillers = [index for index in range(len(tokenizer)) if index not in kept]
+        self._colours = {word_id(tokenizer, colour) for colour in COLOURS}
+        self._kinds = sorted({word_id(tokenizer, word) for word in (*KINDS, *SYNONYMS)})
+        for word in (*TELLING, *PLACES, 'the', 'that', 'this'):
+            kept.add(word_id(tokenizer, word))
+        self._kept = kept | self._colours | set(self._kinds)
+        self._fillers = [index for index in range(len(tokenizer)) if index not in self._kept]
 
     def disturb(
         self, before: list[int], instruction: Instruction, generator: Generator
@@ -43,9 +49,17 @@ class InstructionNoise:
         if replace < REPLACE_SHARE and self._first_word_is_spare(before, instruction):
             before = [before[0], self._filler(generator), *before[2:]]
         if insert < INSERT_SHARE:
-            at = int(torch.randint(1, len(before) + 1, (1,), generator=generator))
-            before = [*before[:at], self._filler(generator), *before[at:]]
+            before = self._slip_in(before, generator)
         return before
+
+    def _slip_in(self, before: list[int], generator: Generator) -> list[int]:
+        """Put a few words anywhere but after a colour."""
+        places = [at for at in range(1, len(before) + 1) if before[at - 1] not in self._colours]
+        at = places[_below(len(places), generator)]
+        words = [self._filler(generator) for _ in range(1 + _below(MOST_WORDS, generator))]
+        if float(torch.rand(1, generator=generator)) < KIND_SHARE:
+            words[0] = self._kinds[_below(len(self._kinds), generator)]
+        return [*before[:at], *words, *before[at:]]
 
     def _first_word_is_spare(self, before: list[int], instruction: Instruction) -> bool:
         """Say whether the task is still told without the first word."""
@@ -54,5 +68,9 @@ class InstructionNoise:
         return told and instruction.task != 'push' and before[1] not in self._kept
 
     def _filler(self, generator: Generator) -> int:
-        index = int(torch.randint(len(self._fillers), (1,), generator=generator))
-        return self._fillers[index]
+        return self._fillers[_below(len(self._fillers), generator)]
+
+
+def _below(limit: int, generator: Generator) -> int:
+    """Draw an index below `limit`."""
+    return int(torch.randint(limit, (1,), generator=generator))

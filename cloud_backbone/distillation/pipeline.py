@@ -17,7 +17,8 @@ from pathlib import Path
 from cloud_backbone.distillation.profile import profile_named, PROFILES
 from cloud_backbone.distillation.stages import (
     best_device,
-    make_planner,
+    make_student,
+    make_teacher,
     make_variant,
     measure,
     measure_eyes,
@@ -79,15 +80,13 @@ def distill(
 
 def _make(shop: Workshop, name: str) -> Model:
     """Make one planner and what it needs."""
-    plan = shop.profile
-    if name == 'teacher':
-        return make_planner(shop, name, plan.teacher_size, plan.teacher_steps, plan.teacher_rate)
-    student = make_planner(shop, 'student', 'student', plan.student_steps, plan.student_rate)
+    student = make_student(shop)
     if name == 'student':
         return student
-    return make_variant(
-        shop, name, student, _make(shop, 'teacher') if name == 'distilled' else None
-    )
+    if name == 'plain':
+        return make_variant(shop, name, student, None)
+    teacher = make_teacher(shop, student)
+    return teacher if name == 'teacher' else make_variant(shop, name, student, teacher)
 
 
 def _report(shop: Workshop) -> Report:

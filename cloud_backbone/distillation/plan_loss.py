@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 SPREAD_BINS = 1.0
-DECISION_WEIGHT = 5.0
+DECISION_WEIGHT = 8.0
 
 
 class PlanLoss(NamedTuple):

@@ -17,7 +17,6 @@ class Profile:
     """Scenes to read per split; None reads all."""
     vision_steps: int
     vision_batch: int
-    teacher_size: str
     teacher_steps: int
     student_steps: int
     extra_steps: int
@@ -27,9 +26,9 @@ class Profile:
     rows: int
     """Instructions per image and step."""
     vision_rate: float = 1.5e-3
-    teacher_rate: float = 6e-4
+    teacher_rate: float = 7e-4
     student_rate: float = 1e-3
-    extra_rate: float = 3e-4
+    extra_rate: float = 4e-4
     evaluate: int = 400
     """Instructions per evaluation."""
 
@@ -43,12 +42,11 @@ class Profile:
 PROFILES = {
     'full': Profile(
         scenes=None,
-        vision_steps=1200,
+        vision_steps=2000,
         vision_batch=32,
-        teacher_size='teacher',
-        teacher_steps=1200,
-        student_steps=1800,
-        extra_steps=500,
+        teacher_steps=500,
+        student_steps=2600,
+        extra_steps=300,
         images=8,
         rows=4,
     ),
@@ -56,7 +54,6 @@ PROFILES = {
         scenes=64,
         vision_steps=20,
         vision_batch=16,
-        teacher_size='student',
         teacher_steps=3,
         student_steps=6,
         extra_steps=2,

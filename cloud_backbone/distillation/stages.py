@@ -35,6 +35,7 @@ from cloud_backbone.model.checkpoint import (
 )
 from cloud_backbone.model.configuration import TendonVisionConfig
 from cloud_backbone.model.distilled_vlm import TendonVlmForConditionalGeneration
+from cloud_backbone.model.growth import grow
 from cloud_backbone.model.prompt import clean_instruction
 from cloud_backbone.model.start_values import new_model
 from cloud_backbone.model.tokenizer import train_tokenizer, word_id
@@ -100,32 +101,47 @@ def make_eyes(shop: Workshop) -> Eyes:
     return eyes.eval()
 
 
-def make_planner(shop: Workshop, name: str, size: str, steps: int, rate: float) -> Model:
-    """Train a planner of one size on the truth, or read it."""
-    config = config_for(shop.tokenizer, size)
-    model = new_model(config, shop.seed)
-    path = shop.out_dir / name / WEIGHTS
-    if path.is_file():
-        model.load_state_dict(load_file(path))
-        return model.eval()
+def make_student(shop: Workshop) -> Model:
+    """Train the student on the truth, or read it."""
+    model = new_model(config_for(shop.tokenizer, 'student'), shop.seed)
+    if _read(shop, model, 'student'):
+        return model
     give_eyes(model, make_eyes(shop))
-    return _train(shop, model, name, _course(shop, steps, rate, shop.seed), None)
+    plan = shop.profile
+    return _train(shop, model, 'student', _course(shop, plan.student_steps, plan.student_rate, 0))
+
+
+def make_teacher(shop: Workshop, student: Model) -> Model:
+    """Grow the teacher out of the student and train it on, or read it."""
+    model = grow(student, config_for(shop.tokenizer, 'teacher'), shop.seed)
+    if _read(shop, model, 'teacher'):
+        return model
+    plan = shop.profile
+    return _train(shop, model, 'teacher', _course(shop, plan.teacher_steps, plan.teacher_rate, 1))
 
 
 def make_variant(shop: Workshop, name: str, student: Model, teacher: Model | None) -> Model:
     """Train a copy of the student some steps more, with or without a teacher's opinion."""
     model = new_model(student.config, shop.seed)
-    path = shop.out_dir / name / WEIGHTS
-    if path.is_file():
-        model.load_state_dict(load_file(path))
-        return model.eval()
+    if _read(shop, model, name):
+        return model
     model.load_state_dict(student.state_dict())
     opinion = None
     if teacher is not None:
         teacher.to(shop.device)  # type: ignore[arg-type]
         opinion = TeacherOpinion(teacher, shop.decisive.to(shop.device))
-    course = _course(shop, shop.profile.extra_steps, shop.profile.extra_rate, shop.seed + 1)
+    plan = shop.profile
+    course = _course(shop, plan.extra_steps, plan.extra_rate, 2)
     return _train(shop, model, name, course, opinion)
+
+
+def _read(shop: Workshop, model: Model, name: str) -> bool:
+    """Fill a model with the stored weights of a finished stage; say whether there are any."""
+    path = shop.out_dir / name / WEIGHTS
+    if path.is_file():
+        model.load_state_dict(load_file(path))
+        model.eval()
+    return path.is_file()
 
 
 def give_eyes(model: Model, eyes: Eyes) -> None:
@@ -165,7 +181,7 @@ def ship(shop: Workshop, name: str) -> Path:
 
 
 def _train(
-    shop: Workshop, model: Model, name: str, course: Course, opinion: Opinion | None
+    shop: Workshop, model: Model, name: str, course: Course, opinion: Opinion | None = None
 ) -> Model:
     directory = shop.out_dir / name
     resume = Resume(directory)
@@ -180,9 +196,10 @@ def _train(
     return model.eval()
 
 
-def _course(shop: Workshop, steps: int, rate: float, seed: int) -> Course:
-    profile = shop.profile
-    return Course(steps, rate, profile.images, profile.rows, seed, shop.device)
+def _course(shop: Workshop, steps: int, rate: float, number: int) -> Course:
+    """Return the course of the stage with this number; stages draw different batches."""
+    plan = shop.profile
+    return Course(steps, rate, plan.images, plan.rows, shop.seed + number, shop.device)
 
 
 def _write(path: Path, figures: dict[str, Any]) -> None:

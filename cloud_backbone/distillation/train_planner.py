@@ -103,13 +103,20 @@ def think(
 ) -> Thoughts:
     """Run a model over a batch, from features that its eyes computed."""
     inner = model.model
-    seen = inner.object_tokens(features, inner.words())
-    vectors = inner.embed(batch.input_ids, seen.tokens[batch.image_of])
+    found = inner.object_tokens.find(features)
+    words = inner.words()
+    words = words._replace(colours=words.colours[batch.names])  # (rows, colours, hidden)
+    tokens = inner.object_tokens.tell(
+        VisionFeatures(*(part[batch.image_of] for part in features)),
+        found.of_images(batch.image_of),
+        words,
+    )
+    vectors = inner.embed(batch.input_ids, tokens)
     with HeadTap(inner.language_model) as tap:
         hidden = inner.language_model(inputs_embeds=vectors, use_cache=False).last_hidden_state
     rows = torch.arange(len(hidden), device=hidden.device)
     last = _last_answer_token(batch)
-    return Thoughts(model.lm_head(hidden[batch.answer]), hidden[rows, last], tap, seen.candidates)
+    return Thoughts(model.lm_head(hidden[batch.answer]), hidden[rows, last], tap, found)
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cloud_backbone.distillation.instruction_noise import InstructionNoise
+from cloud_backbone.distillation.renaming import draw_names, rename, TRUE_NAMES
 from cloud_backbone.distillation.scene_shards import Instruction, Scenes
 from cloud_backbone.model.configuration import TendonVlmConfig
 from cloud_backbone.model.prompt import answer_ids, image_ids, instruction_ids
@@ -19,14 +20,20 @@ import torch
 from torch import Generator, Tensor
 from transformers import PreTrainedTokenizerFast
 
+OUTCOME_WEIGHTS = {'steps': 1.0, 'done': 3.0, 'refused': 3.0}
+
 
 class Turn(NamedTuple):
-    """One instruction in tokens; points holds the locations of the answer in order."""
+    """One instruction in tokens.
+
+    points: the locations of the answer in order. names: how each colour is called.
+    """
 
     before: list[int]
     after: list[int]
     points: tuple[tuple[float, float], ...]
     instruction: Instruction
+    names: tuple[int, ...] = TRUE_NAMES
 
 
 class TurnBatch(NamedTuple):
@@ -36,7 +43,8 @@ class TurnBatch(NamedTuple):
     image_of: (rows,), index into the batch's images. image_start: (rows,), first image token.
     answer: (rows, tokens), bool, True where the next token is part of the answer.
     target: (rows, tokens), that next token. is_location: (rows, tokens), bool, it is a location.
-    location: (locations,), 0 to 1, in the order of is_location. turns: the rows' turns.
+    location: (locations,), 0 to 1, in the order of is_location. names: (rows, colours), how
+    each colour is called in the row. turns: the rows' turns.
     """
 
     input_ids: Tensor
@@ -47,6 +55,7 @@ class TurnBatch(NamedTuple):
     target: Tensor
     is_location: Tensor
     location: Tensor
+    names: Tensor
     turns: tuple[Turn, ...]
 
 
@@ -68,7 +77,9 @@ class Turns:
         image_of: list[int] = []
         for image, number in enumerate(scene):
             here = self.of_scene[number]
-            order = torch.randperm(len(here), generator=generator)[:rows].tolist()
+            weight = torch.tensor([self._weight(index) for index in here])
+            count = min(rows, len(here))
+            order = torch.multinomial(weight, count, generator=generator).tolist()
             chosen += [self._disturbed(here[index], generator) for index in order]
             image_of += [image] * len(order)
         return collate(chosen, scene, image_of, self.config)
@@ -76,7 +87,15 @@ class Turns:
     def _disturbed(self, number: int, generator: Generator) -> Turn:
         turn = self.turns[number]
         before = self.noise.disturb(turn.before, turn.instruction, generator)
-        return turn._replace(before=before)
+        names = draw_names(before, turn.instruction, self.config, generator)
+        return turn._replace(
+            before=rename(before, names, self.config),
+            after=rename(turn.after, names, self.config),
+            names=names,
+        )
+
+    def _weight(self, number: int) -> float:
+        return OUTCOME_WEIGHTS[self.turns[number].instruction.draft.outcome]
 
 
 def tokenise(scenes: Scenes, tokenizer: PreTrainedTokenizerFast, config: TendonVlmConfig) -> Turns:
@@ -127,5 +146,6 @@ def collate(
         target=target,
         is_location=is_location,
         location=torch.tensor(location),
+        names=torch.tensor([turn.names for turn in turns]),
         turns=tuple(turns),
     )

@@ -97,8 +97,8 @@ def student_text_config(vocab_size: int) -> dict[str, Any]:
 
 
 def teacher_text_config(vocab_size: int) -> dict[str, Any]:
-    """Return the decoder that teaches: 384 wide, 8 layers, 6 query and 3 key-value heads."""
-    return _text_config(vocab_size, hidden=384, layers=8, heads=6, intermediate=1024)
+    """Return the decoder that teaches: the student's width and twice its depth."""
+    return _text_config(vocab_size, hidden=256, layers=12, heads=4, intermediate=640)
 
 
 def _text_config(

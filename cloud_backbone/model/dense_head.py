@@ -52,6 +52,11 @@ class Candidates(NamedTuple):
     cell: Tensor
     reading: Cells
 
+    def of_images(self, index: Tensor) -> Candidates:
+        """Return the things of the images at `index` (rows,), one row each."""
+        reading = Cells(*(part[index] for part in self.reading))
+        return Candidates(self.point[index], self.is_bin[index], self.cell[index], reading)
+
 
 class DenseHead(nn.Module):
     """One linear reading of the fine map, 2 x 2 cells per column, and a colour reader."""

@@ -18,21 +18,26 @@ import torch
 from torch import nn, Tensor
 from torch.nn import functional
 
-REACHES = (0.03, 0.10)  # start of the learned radii [share of the image side]
+REACHES = (0.03, 0.165)  # start of the learned radii [share of the image side]
+STRETCH = 1.25  # the camera looks down at a slant: a way along the image's y is longer
+STEEPNESS = 100.0
 POSITION_GAIN = 0.25
 FEATURE_GAIN = 0.05
 
 
 class ImageTokens(NamedTuple):
-    """tokens: (batch, image_tokens, hidden); candidates and cells: what they rest on."""
+    """tokens: (batch, image_tokens, hidden); candidates: the things that they stand for."""
 
     tokens: Tensor
     candidates: Candidates
-    cells: Cells
 
 
 class WordTable(NamedTuple):
-    """Rows of the decoder's word table: colours (colours, hidden), kinds (kinds, hidden)."""
+    """Rows of the decoder's word table.
+
+    colours: (colours, hidden), or (batch, colours, hidden) where images differ in names.
+    kinds: (kinds, hidden).
+    """
 
     colours: Tensor
     kinds: Tensor
@@ -69,15 +74,22 @@ class ObjectTokens(nn.Module):
         self.patch_position = nn.Parameter(POSITION_GAIN * grid_code(side, hidden))
         self.position_gain = nn.Parameter(torch.full((hidden,), POSITION_GAIN))
         self.reach = nn.Parameter(torch.tensor(REACHES))
+        self.stretch = nn.Parameter(torch.tensor([1.0, STRETCH]))
         self.neighbour = nn.ModuleList(nn.Linear(hidden, hidden, bias=False) for _ in REACHES)
         self.state = nn.Parameter(0.1 * torch.randn(2, hidden))
 
     def forward(self, features: VisionFeatures, words: WordTable) -> ImageTokens:
         """Return patch tokens, then object tokens."""
-        cells = self.head(features)
-        found = pick_candidates(cells, self.object_tokens)
-        tokens = torch.cat([self._patches(features), self._objects(features, found, words)], 1)
-        return ImageTokens(tokens, found, cells)
+        found = self.find(features)
+        return ImageTokens(self.tell(features, found, words), found)
+
+    def find(self, features: VisionFeatures) -> Candidates:
+        """Return the things in each image."""
+        return pick_candidates(self.head(features), self.object_tokens)
+
+    def tell(self, features: VisionFeatures, found: Candidates, words: WordTable) -> Tensor:
+        """Return the tokens (batch, image_tokens, hidden) of images and what is in them."""
+        return torch.cat([self._patches(features), self._objects(features, found, words)], 1)
 
     def _patches(self, features: VisionFeatures) -> Tensor:
         """Return (batch, patch_tokens, hidden)."""
@@ -110,11 +122,11 @@ class ObjectTokens(nn.Module):
 
     def _neighbours(self, found: Candidates, name: Tensor, presence: Tensor) -> Tensor:
         """Return words of the things within each reach, (batch, object_tokens, hidden)."""
-        point = found.point.detach()
+        point = found.point.detach() * self.stretch.float()
         gap = (point[:, :, None] - point[:, None, :]).norm(dim=-1)
         others = 1.0 - torch.eye(gap.shape[-1], device=gap.device)
         total = torch.zeros_like(name)
         for reach, mix in zip(self.reach.float(), self.neighbour, strict=True):
-            near = torch.sigmoid((reach - gap) * 100.0) * others
+            near = torch.sigmoid((reach - gap) * STEEPNESS) * others
             total = total + mix(near @ name).float()
         return total
