@@ -63,6 +63,17 @@ class CacheRows:
             return tokens, positions, None
         return tokens, positions, _mask(before, fresh)
 
+    def retract(self, row: int, tokens: int) -> None:
+        """Take back the last tokens of a row; they must be of its last chunk."""
+        if tokens == 0:
+            return
+        self.lengths[row] -= tokens
+        if self._alone:
+            keep_first(self.cache, self.lengths[row])
+            self._filled = self._filled[:, : self.lengths[row]]
+        else:
+            self._filled[row, -tokens:] = False
+
     def part(self) -> list[Cache]:
         """Return each row's cache without padding."""
         if self._alone:

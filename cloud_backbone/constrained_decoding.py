@@ -7,14 +7,13 @@ one forward of the model. Knows tokens and the plan grammar; knows no model, no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from cloud_backbone.plan_grammar import (
     bin_of,
     Choice,
-    Location,
     LOCATION_BINS,
     LOCATION_TOKENS,
     moves,
@@ -22,12 +21,14 @@ from cloud_backbone.plan_grammar import (
     Reply,
     value_of,
 )
+from cloud_backbone.plan_guess import best_guess
 from cloud_backbone.plan_vocabulary import Vocabulary
 from cloud_backbone.token_trie import build_trie, TrieNode
 import torch
 from torch import Tensor
 
 LOCATION_WINDOW = 4
+SPELLED = Choice(LOCATION_TOKENS, LOCATION_TOKENS)
 
 
 class TextCodec(Protocol):
@@ -56,16 +57,23 @@ class PlanLanguage:
 
 
 class PlanWriter:
-    """Writes one plan. Give it the logits that follow the tokens it gave, until ``draft``."""
+    """Writes one plan. Give it the logits that follow the tokens it gave, until ``draft``.
+
+    With ``strict``, only plans that make sense can be written.
+    """
 
     def __init__(self, language: PlanLanguage, strict: bool = False) -> None:
         self.draft: PlanDraft | None = None
         self.probabilities: list[float] = []
         """Probability of each free choice, as the model saw it among all its tokens."""
-        self._language = language
-        self._moves = moves(language.vocabulary, strict)
-        self._node: TrieNode | None = None
-        self._reply: Callable[[str], Reply] = str
+        self._language, self._strict = language, strict
+        self._moves = moves(language.vocabulary)
+        self._choice: Choice | None = None
+        """What is being chosen; None while a location is due."""
+        self._node = TrieNode()
+        self._begun: list[int] = []
+        """Tokens of the choice that are written already."""
+        self._said = ''
         self.opening = self._next_move(None)
         """Tokens with which every plan begins; they go in with the prompt."""
 
@@ -73,6 +81,35 @@ class PlanWriter:
     def confidence(self) -> float:
         """Mean probability of the free choices; 0 before the first."""
         return sum(self.probabilities) / max(len(self.probabilities), 1)
+
+    def guess(self, hint: str) -> list[int]:
+        """Return tokens that may well come next, as far as words can tell; changes nothing."""
+        if self.draft is not None or self._choice is None or self._choice is SPELLED:
+            return []
+        texts = self._choice.sensible or self._choice.texts
+        text = best_guess(texts, hint, self._said)
+        tokens, count = list(self._language.codec.encode(text)), len(self._begun)
+        return tokens[count:] if tokens[:count] == self._begun else []
+
+    def advance(self, logits: Tensor, guess: Sequence[int]) -> tuple[int, list[int]]:
+        """Choose as far as the guess was right, and once more.
+
+        Args:
+            logits: scores of the next token after what was written, and after each token of the
+                guess (1 + guess, vocabulary).
+            guess: tokens that were computed along.
+
+        Returns:
+            How many tokens of the guess are kept, and the tokens that follow them.
+        """
+        kept = 0
+        while True:
+            chunk = self.choose(logits[kept])
+            agreed = 0
+            while agreed < len(chunk) and [chunk[agreed]] == guess[kept : kept + 1]:
+                agreed, kept = agreed + 1, kept + 1
+            if agreed < len(chunk) or self.draft is not None:
+                return kept, chunk[agreed:]
 
     def choose(self, logits: Tensor) -> list[int]:
         """Take the best allowed token; return it and all that must follow it.
@@ -82,13 +119,14 @@ class PlanWriter:
         """
         assert self.draft is None, 'the plan is finished'
         probabilities = torch.softmax(logits.float(), -1)
-        if self._node is None:
+        if self._choice is None:
             return self._locate(probabilities)
         assert self._node.next_ids is not None
         allowed = probabilities[self._node.next_ids]
         index = int(allowed.argmax())
         self.probabilities.append(float(allowed[index]))
         token = int(self._node.next_ids[index])
+        self._begun.append(token)
         return [token, *self._follow(self._node.children[token])]
 
     def _locate(self, probabilities: Tensor) -> list[int]:
@@ -106,9 +144,14 @@ class PlanWriter:
 
     def _follow(self, node: TrieNode) -> list[int]:
         tokens, self._node = node.forced()
-        if self._node.text is not None:
-            tokens += self._next_move(self._reply(self._node.text))
-        return tokens
+        self._begun += tokens
+        if self._node.text is None:
+            return tokens
+        if self._choice is SPELLED:
+            value = value_of(LOCATION_TOKENS.index(self._node.text))
+            return tokens + self._next_move(value)
+        self._said += self._node.text
+        return tokens + self._next_move(self._node.text)
 
     def _next_move(self, reply: Reply | None) -> list[int]:
         try:
@@ -116,16 +159,11 @@ class PlanWriter:
         except StopIteration as end:
             self.draft = end.value
             return []
-        if isinstance(move, Choice):
-            self._reply = str
-            return self._follow(self._language.trie(move.texts))
-        assert isinstance(move, Location)
-        if self._language.codec.location_ids is None:
-            self._reply = _spelled_value
-            return self._follow(self._language.trie(LOCATION_TOKENS))
-        self._node = None
-        return []
-
-
-def _spelled_value(text: str) -> float:
-    return value_of(LOCATION_TOKENS.index(text))
+        self._choice = move if isinstance(move, Choice) else None
+        if self._choice is None and self._language.codec.location_ids is None:
+            self._choice = SPELLED
+        if self._choice is None:
+            return []
+        self._begun = []
+        texts = self._choice.sensible if self._strict else self._choice.texts
+        return self._follow(self._language.trie(texts))

@@ -8,12 +8,12 @@ space is the business of ``grounding``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cloud_backbone.cache_rows import CacheRows, keep_first
 from cloud_backbone.constrained_decoding import PlanWriter
-from cloud_backbone.model.backbone import Backbone, Chunk, Image, Prompt, Scene
-from cloud_backbone.plan_grammar import fault_of, PlanDraft
+from cloud_backbone.model.backbone import Backbone, Chunk, Image, Prediction, Prompt, Scene
+from cloud_backbone.plan_grammar import fault_of, PlanDraft, thought_of
 from cloud_backbone.session_cache import SessionCache
 from protos.latency import Stopwatch
 from torch import Tensor
@@ -51,31 +51,33 @@ class _Row:
 
     prompt: Prompt
     writer: PlanWriter
+    hint: str
+    """Words that the model has seen or written before."""
+    reused: int = 0
+    """Tokens that were in the cache before the turn."""
+    tokens: list[int] = field(init=False)
+    """All tokens that stay in the cache."""
+    guess: list[int] = field(default_factory=list)
+    """Tokens that are in the cache too, until the model has decided."""
     state: Tensor | None = None
-    """State of the last plan token (hidden,)."""
-    computed: int = 0
-    """Tokens of the answer that were computed, corrections included."""
+    """State of the last token that stays (hidden,)."""
 
     def __post_init__(self) -> None:
         """Begin with the prompt and what every answer begins with."""
         self.tokens = [*self.prompt.tokens, *self.writer.opening]
-        """All tokens in the cache."""
-
-
-@dataclass
-class _Batch:
-    """Rows that are computed together, and the logits (batch, vocabulary) that come next."""
-
-    rows: list[_Row]
-    caches: CacheRows
-    logits: Tensor
 
 
 class PlanGenerator:
-    """Writes plans with one backbone. Not thread-safe: call it from the model's thread."""
+    """Writes plans with one backbone. Not thread-safe: call it from the model's thread.
 
-    def __init__(self, backbone: Backbone) -> None:
+    Args:
+        backbone: the model.
+        guess: compute likely tokens along, so that a right guess saves a forward each.
+    """
+
+    def __init__(self, backbone: Backbone, guess: bool = True) -> None:
         self.backbone = backbone
+        self._guess = guess
 
     def generate(self, questions: Sequence[Question], stopwatch: Stopwatch) -> list[Written]:
         """Write one plan per question; the stages vision, prefill and decode are timed.
@@ -87,108 +89,105 @@ class PlanGenerator:
             with stopwatch.measure('vision'):
                 scenes = self.backbone.see([question.image for question in questions])
             with stopwatch.measure('prefill'):
-                prompts = [self.backbone.prompt(question.instruction) for question in questions]
-                reused = [
-                    question.cache.reuse(prompt)
-                    for question, prompt in zip(questions, prompts, strict=True)
-                ]
-                batch = self._prefill(questions, prompts, reused, scenes)
+                rows = [self._row(question) for question in questions]
+                caches = CacheRows([question.cache.cache for question in questions])
+                fresh = [row.tokens[row.reused :] for row in rows]
+                prediction = self._predict(rows, caches, fresh, scenes)
             with stopwatch.measure('decode'):
-                return self._write(questions, batch, reused)
+                self._decode(rows, caches, prediction)
+                parted = zip(questions, rows, caches.part(), strict=True)
+                return [self._finish(question, row, cache) for question, row, cache in parted]
         except BaseException:
             for question in questions:
                 question.cache.clear()
             raise
 
-    def _prefill(
-        self,
-        questions: Sequence[Question],
-        prompts: Sequence[Prompt],
-        reused: Sequence[int],
-        scenes: Sequence[Scene],
-    ) -> _Batch:
-        caches = CacheRows([question.cache.cache for question in questions])
-        rows = [_Row(prompt, PlanWriter(self.backbone.language)) for prompt in prompts]
-        fresh = [row.tokens[count:] for row, count in zip(rows, reused, strict=True)]
-        return self._predict(rows, caches, fresh, scenes)
+    def _row(self, question: Question) -> _Row:
+        prompt = self.backbone.prompt(question.instruction)
+        reused = question.cache.reuse(prompt)
+        hint = question.cache.last_text or question.instruction
+        return _Row(prompt, PlanWriter(self.backbone.language), hint, reused)
 
     def _predict(
         self,
-        rows: list[_Row],
+        rows: Sequence[_Row],
         caches: CacheRows,
         chunks: Sequence[Sequence[int]],
         scenes: Sequence[Scene] | None = None,
-    ) -> _Batch:
-        """Compute the next tokens of each row; an empty chunk leaves a row as it is."""
-        tokens, positions, mask = caches.append(chunks)
-        prompts = [row.prompt for row in rows]
-        prediction = self.backbone.forward(
-            Chunk(tokens, positions, mask, prompts, scenes), caches.cache
+    ) -> Prediction:
+        """Compute the next tokens of each row and a guess; an empty chunk leaves a row alone."""
+        for row, chunk in zip(rows, chunks, strict=True):
+            row.guess = row.writer.guess(row.hint) if chunk and self._guess else []
+        tokens, positions, mask = caches.append(
+            [[*chunk, *row.guess] for row, chunk in zip(rows, chunks, strict=True)]
         )
-        if prediction.hidden is not None:
-            for row, chunk, state in zip(rows, chunks, prediction.hidden, strict=True):
-                row.state = state[-1] if chunk else row.state
-        return _Batch(rows, caches, prediction.logits[:, -1])
+        prompts = [row.prompt for row in rows]
+        predict = 1 + max(len(row.guess) for row in rows)
+        return self.backbone.forward(
+            Chunk(tokens, positions, mask, prompts, scenes, predict), caches.cache
+        )
 
-    def _write(
-        self, questions: Sequence[Question], batch: _Batch, reused: Sequence[int]
-    ) -> list[Written]:
-        self._decode(batch)
-        written = []
-        for index, cache in enumerate(batch.caches.part()):
-            row = batch.rows[index]
-            fault = self._fault(row)
-            if fault is not None:
-                row = self._correct(row, cache)
-                if min(row.writer.probabilities) >= LEAST_PROBABILITY:
-                    fault = None
-            questions[index].cache.hold(cache, row.tokens, row.prompt.stable)
-            written.append(self._written(row, fault, reused[index]))
-        return written
-
-    def _fault(self, row: _Row) -> str | None:
-        assert row.writer.draft is not None
-        return fault_of(row.writer.draft, self.backbone.language.vocabulary)
-
-    def _correct(self, row: _Row, cache: Cache) -> _Row:
-        """Write the plan once more, this time with sense forced upon it."""
-        kept = len(row.prompt.tokens) - 1
-        keep_first(cache, kept)
-        again = _Row(row.prompt, PlanWriter(self.backbone.language, strict=True))
-        caches = CacheRows([cache])
-        batch = self._predict([again], caches, [again.tokens[kept:]])
-        again.computed += row.computed + 1
-        self._decode(batch)
-        return again
-
-    def _decode(self, batch: _Batch) -> None:
-        """Let all rows write, one choice each per forward, until every draft is complete."""
+    def _decode(
+        self, rows: Sequence[_Row], caches: CacheRows, prediction: Prediction
+    ) -> None:
+        """Let all rows write until every draft is complete, one forward at a time."""
+        active = [True] * len(rows)
         while True:
             chunks = [
-                self._next_chunk(row, batch.logits[index]) for index, row in enumerate(batch.rows)
+                self._take(row, index, caches, prediction) if active[index] else []
+                for index, row in enumerate(rows)
             ]
-            if not any(chunks):
+            active = [bool(chunk) for chunk in chunks]
+            if not any(active):
                 return
-            batch = self._predict(batch.rows, batch.caches, chunks)
+            prediction = self._predict(rows, caches, chunks)
 
-    def _next_chunk(self, row: _Row, logits: Tensor) -> list[int]:
-        if row.writer.draft is not None:
-            return []
-        chunk = row.writer.choose(logits)
+    def _take(
+        self, row: _Row, index: int, caches: CacheRows, prediction: Prediction
+    ) -> list[int]:
+        """Decide what follows in one row; return the tokens to compute next, if any."""
+        first = -1 - len(row.guess)
+        kept, chunk = 0, list[int]()
+        if row.writer.draft is None:
+            kept, chunk = row.writer.advance(prediction.logits[index, first:], row.guess)
+        if prediction.hidden is not None:
+            row.state = prediction.hidden[index, first + kept]
+        caches.retract(index, len(row.guess) - kept)
+        row.tokens += row.guess[:kept]
         if row.writer.draft is not None and not self._wants_latent(row.writer.draft):
             return []  # nobody needs the state after the last word
         row.tokens += chunk
-        row.computed += len(chunk)
         return chunk
 
-    def _wants_latent(self, draft: PlanDraft) -> bool:
-        return self.backbone.latent_size > 0 and draft.outcome == 'steps'
-
-    def _written(self, row: _Row, fault: str | None, reused: int) -> Written:
+    def _finish(self, question: Question, row: _Row, cache: Cache) -> Written:
+        fault, reused = self._fault(row), row.reused
+        computed = len(row.tokens) - reused
+        if fault is not None:
+            kept = len(row.prompt.tokens) - 1
+            row = self._correct(row, cache, kept)
+            computed += len(row.tokens) - kept
+            if min(row.writer.probabilities) >= LEAST_PROBABILITY:
+                fault = None
         draft = row.writer.draft
         assert draft is not None
         latent: tuple[float, ...] = ()
         if fault is None and row.state is not None and self._wants_latent(draft):
             latent = tuple(self.backbone.latent(row.state))
-        computed = len(row.prompt.tokens) + len(row.writer.opening) - reused + row.computed
+        question.cache.hold(cache, row.tokens, row.prompt.stable, thought_of(draft))
         return Written(draft, row.writer.confidence, fault, latent, reused, computed)
+
+    def _fault(self, row: _Row) -> str | None:
+        assert row.writer.draft is not None
+        return fault_of(row.writer.draft, self.backbone.language.vocabulary)
+
+    def _correct(self, row: _Row, cache: Cache, kept: int) -> _Row:
+        """Write the plan once more, this time with sense forced upon it."""
+        keep_first(cache, kept)
+        again = _Row(row.prompt, PlanWriter(self.backbone.language, strict=True), row.hint)
+        caches = CacheRows([cache])
+        prediction = self._predict([again], caches, [again.tokens[kept:]])
+        self._decode([again], caches, prediction)
+        return again
+
+    def _wants_latent(self, draft: PlanDraft) -> bool:
+        return self.backbone.latent_size > 0 and draft.outcome == 'steps'

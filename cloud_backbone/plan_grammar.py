@@ -115,6 +115,8 @@ class Choice:
     """The model writes one of these texts; none is the start of another. The reply is the text."""
 
     texts: tuple[str, ...]
+    sensible: tuple[str, ...]
+    """Those that can still become a plan without fault."""
 
 
 @dataclass(frozen=True)
@@ -127,39 +129,37 @@ Reply = str | float
 Moves = Generator[Move, Reply, PlanDraft]
 
 
-def moves(vocabulary: Vocabulary, strict: bool = False) -> Moves:
+def moves(vocabulary: Vocabulary) -> Moves:
     """Lead a model through one plan: yields a move, is sent the reply, returns the draft.
 
-    With ``strict``, only plans that make sense can be written (``fault_of`` finds nothing).
+    If all replies are sensible ones, the draft makes sense (``fault_of`` finds nothing).
     """
-    kind_of = vocabulary.kind_of
-    openings = {f' There is no {thing}. Stop.': thing for thing in vocabulary.things}
-    present = {
-        f' The {thing} is at ': thing
-        for thing in vocabulary.things
-        if not strict or kind_of(thing).graspable
-    }
-    opening = str((yield Choice((*present, *openings))))
-    if opening in openings:
-        return PlanDraft('refused', openings[opening])
+    kind_of, things = vocabulary.kind_of, vocabulary.things
+    refusals = {f' There is no {thing}. Stop.': thing for thing in things}
+    present = {f' The {thing} is at ': thing for thing in things}
+    graspable = (text for text, thing in present.items() if kind_of(thing).graspable)
+    opening = str((yield Choice((*present, *refusals), (*graspable, *refusals))))
+    if opening in refusals:
+        return PlanDraft('refused', refusals[opening])
     a = present[opening]
     a_point = yield from _locations()
-    targets = {
-        f', the {thing} at ': thing
-        for thing in vocabulary.things
-        if not strict or tasks_for(a, thing, kind_of)
-    }
-    tail = yield Choice((*targets, f'. Plan:{SKELETONS["pick"]}', '. Done.'))
-    if tail not in targets:
-        steps = tail != '. Done.'
-        return PlanDraft(
-            'steps' if steps else 'done', a, a_point=a_point, task='pick' if steps else None
-        )
-    b = targets[str(tail)]
+    ends: dict[str, str | None] = {f'. Plan:{SKELETONS["pick"]}': 'pick', '. Done.': None}
+    targets = {f', the {thing} at ': thing for thing in things}
+    fitting = (text for text, thing in targets.items() if tasks_for(a, thing, kind_of))
+    tail = str((yield Choice((*ends, *targets), (*ends, *fitting))))
+    if tail in ends:
+        return _draft(a, None, a_point, None, ends[tail])
+    b = targets[tail]
     b_point = yield from _locations()
     tasks = tasks_for(a, b, kind_of) or ('put', 'stack', 'push')
-    plans: dict[str, str | None] = {f'. Plan:{SKELETONS[task]}': task for task in tasks}
-    task = {**plans, '. Done.': None}[str((yield Choice((*plans, '. Done.'))))]
+    ends = {**{f'. Plan:{SKELETONS[task]}': task for task in tasks}, '. Done.': None}
+    end = str((yield Choice(tuple(ends), tuple(ends))))
+    return _draft(a, b, a_point, b_point, ends[end])
+
+
+def _draft(
+    a: Thing, b: Thing | None, a_point: Point, b_point: Point | None, task: str | None
+) -> PlanDraft:
     return PlanDraft('steps' if task else 'done', a, b, a_point, b_point, task)
 
 

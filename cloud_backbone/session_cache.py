@@ -25,6 +25,8 @@ class SessionCache:
         self.cache: Cache = DynamicCache()
         self._tokens: tuple[int, ...] = ()
         self._stable = 0
+        self.last_text = ''
+        """What was last written for this very instruction, if anything."""
 
     def reuse(self, prompt: Prompt) -> int:
         """Crop to the tokens that this prompt begins with; return how many are left.
@@ -35,15 +37,18 @@ class SessionCache:
         shared = 0
         while shared < limit and self._tokens[shared] == prompt.tokens[shared]:
             shared += 1
+        if shared < prompt.stable or self._stable != prompt.stable:
+            self.last_text = ''
         keep_first(self.cache, shared)
         self._tokens = self._tokens[:shared]
         return shared
 
-    def hold(self, cache: Cache, tokens: Sequence[int], stable: int) -> None:
+    def hold(self, cache: Cache, tokens: Sequence[int], stable: int, text: str) -> None:
         """Take over a cache of exactly these tokens, the first ``stable`` without image."""
         held = cache.get_seq_length()
         assert held == len(tokens), f'cache holds {held} tokens, told {len(tokens)}'
         self.cache, self._tokens, self._stable = cache, tuple(tokens), stable
+        self.last_text = text
 
     def __len__(self) -> int:
         """Count the tokens held."""

@@ -16,7 +16,6 @@ import torch
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from transformers.utils import logging
 
-WEIGHTS = ('*.safetensors',)
 FINGERPRINTED = ('.safetensors', '.json', '.model', '.txt', '.jinja')
 REMEDY = 'give a checkpoint directory, or make one with "tendon distill"'
 
@@ -52,7 +51,9 @@ def load_model(path: Path, device: str) -> Any:
     Raises:
         StartError: the files do not fit together.
     """
+    # The library prints bars and a table of keys; what matters of it is in the error below.
     logging.disable_progress_bar()
+    logging.set_verbosity_error()
     dtype = torch.float32 if device == 'cpu' else 'auto'
     model: Any
     report: dict[str, Any]

@@ -23,6 +23,10 @@ SWAPPED = (
     ' The blue bin is at <010><020>, the red cube at <030><040>.'
     ' Plan: reach A, grasp A, lift, move B, place B, lift, home.'
 )
+PUT = (
+    ' The red cube is at <010><020>, the blue bin at <030><040>.'
+    ' Plan: reach A, grasp A, lift, move B, place B, lift, home.'
+)
 
 
 @pytest.fixture(scope='module')
@@ -141,6 +145,46 @@ def test_swapped_plan_is_refused_with_its_reason() -> None:
     (written,) = ask(backbone, Question('into the bin', image(0, backbone), SessionCache()))
     assert written.fault == 'the blue bin cannot be handled'
     assert written.latent == ()
+
+
+def test_guessing_changes_the_time_only(backbone: Backbone) -> None:
+    """With and without guesses the plans are the same, alone and in a batch."""
+    for count in (1, 3):
+        both = []
+        for guess in (False, True):
+            questions = [
+                Question(INSTRUCTIONS[row], image(row, backbone), SessionCache())
+                for row in range(count)
+            ]
+            both.append(PlanGenerator(backbone, guess).generate(questions, Stopwatch()))
+        for plain, guessed in zip(*both, strict=True):
+            assert_same(plain, guessed)
+            assert plain.computed_tokens == guessed.computed_tokens
+
+
+@pytest.mark.parametrize('known', [False, True])
+def test_right_guess_saves_forwards(known: bool) -> None:
+    """A put plan takes five forwards if its words are those of the instruction, or of before."""
+    backbone, cache = ScriptedBackbone(lambda instruction: PUT), SessionCache()
+    instruction = 'red to blue' if known else 'please put the red cube in the blue bin'
+    question = Question(instruction, image(0, backbone), cache)
+    if known:
+        ask(backbone, question)
+        assert len(backbone.forwards) > 5
+        backbone.forwards.clear()
+    (written,) = ask(backbone, question)
+    assert written.draft.task == 'put'
+    assert len(backbone.forwards) == 5
+    assert len(cache) == len(instruction) + 1 + len(ByteCodec().encode(PUT))
+
+
+def test_wrong_guess_leaves_no_trace() -> None:
+    """What was guessed and not written is not in the cache."""
+    backbone, cache = ScriptedBackbone(lambda instruction: PUT), SessionCache()
+    instruction = 'pick up the green ball, white bin, push'
+    ask(backbone, Question(instruction, image(0, backbone), cache))
+    assert len(cache) == len(instruction) + 1 + len(ByteCodec().encode(PUT))
+    assert cache.cache.get_seq_length() == len(cache)
 
 
 def test_stages_are_timed_and_errors_clear_the_cache() -> None:

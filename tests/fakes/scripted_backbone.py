@@ -38,8 +38,8 @@ class ByteCodec:
 class ScriptedBackbone:
     """Writes ``script(instruction)`` for every instruction.
 
-    ``delay_s`` is spent in each look at images; ``batches`` records how many rows each had;
-    ``fail`` is raised by the next look, once.
+    ``delay_s`` is spent in each look at images; ``batches`` records how many rows each had,
+    ``forwards`` how many tokens each forward; ``fail`` is raised by the next look, once.
     """
 
     fingerprint = 'scripted-model'
@@ -53,6 +53,7 @@ class ScriptedBackbone:
         self.language = PlanLanguage(Vocabulary(), ByteCodec())
         self.delay_s = delay_s
         self.batches: list[int] = []
+        self.forwards: list[int] = []
         self.fail: Exception | None = None
         self._script = script
 
@@ -73,6 +74,7 @@ class ScriptedBackbone:
     def forward(self, chunk: Chunk, cache: Cache) -> Prediction:
         """Predict the script."""
         batch, width = chunk.tokens.shape
+        self.forwards.append(width)
         states = torch.zeros(batch, 1, width, 1)
         cache.update(states, states, 0)
         logits = torch.zeros(batch, chunk.predict, VOCABULARY)
