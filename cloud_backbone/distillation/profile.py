@@ -29,7 +29,7 @@ class Profile:
     teacher_rate: float = 7e-4
     student_rate: float = 1e-3
     extra_rate: float = 4e-4
-    evaluate: int = 400
+    evaluate: int = 1500
     """Instructions per evaluation."""
 
     def __post_init__(self) -> None:
