@@ -55,8 +55,8 @@ def root() -> Iterator[Path]:
 
 @pytest.fixture(scope='session')
 def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Directory of a tiny random model of the project's own kind; it writes plans with steps."""
+    """Directory of a tiny random model of the project's own kind."""
     # Imported here: only tests of the backbone need torch.
     from tests.fakes.tiny_checkpoint import make_tendon
 
-    return make_tendon(tmp_path_factory.mktemp('tiny'), seed=4)
+    return make_tendon(tmp_path_factory.mktemp('tiny'))

@@ -23,17 +23,11 @@ def load_processor(path: Path) -> Any:
     auto: Any = AutoProcessor
     try:
         return auto.from_pretrained(path, local_files_only=True)
-    except ImportError:
-        return _load(path, _image_only(_processor_class(path)))
     except Exception as error:
-        raise _fault(path, error) from error
-
-
-def _load(path: Path, kind: Any) -> Any:
-    try:
-        return kind.from_pretrained(path, local_files_only=True)
-    except Exception as error:
-        raise _fault(path, error) from error
+        try:
+            return _image_only(_processor_class(path)).from_pretrained(path, local_files_only=True)
+        except Exception:  # the first error says more
+            raise _fault(path, error) from error
 
 
 def _processor_class(path: Path) -> Any:
