@@ -78,14 +78,15 @@ def test_constraints_lie_in_the_ranges(metadata):
     """What the tests ran with is what setup.py allows."""
     specifiers = pytest.importorskip('packaging.requirements')
     lines = (ROOT / 'constraints.txt').read_text().splitlines()
-    pairs = [re.match(r'([\w.-]+)==([\w.]+)', line) for line in lines]
-    pinned = {project(pair[1]): pair[2] for pair in pairs if pair}
+    found = [re.match(r'([\w.-]+)==([\w.]+)', line) for line in lines]
+    pinned = [(project(pair[1]), pair[2]) for pair in found if pair]
+    assert pinned
 
     for text in {*metadata['install_requires'], *metadata['extras_require']['all']}:
         requirement = specifiers.Requirement(text)
-        number = pinned.get(project(requirement.name))
-        if number is not None:
-            assert requirement.specifier.contains(number), text
+        for name, number in pinned:
+            if name == project(requirement.name):
+                assert requirement.specifier.contains(number), text
 
 
 def test_every_package_and_data_file_is_installed(metadata):
