@@ -16,7 +16,7 @@ from cloud_backbone.errors import StartError
 from protos.protocol import DEFAULT_PORT
 import yaml
 
-SHIPPED_CHECKPOINT = Path(__file__).resolve().parent / 'checkpoints' / 'student'
+SHIPPED_CHECKPOINT = Path(__file__).resolve().parent / 'checkpoints' / 'tabletop'
 Settings = TypeVar('Settings')
 
 

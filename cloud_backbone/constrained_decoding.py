@@ -59,15 +59,18 @@ class PlanLanguage:
 class PlanWriter:
     """Writes one plan. Give it the logits that follow the tokens it gave, until ``draft``.
 
-    With ``strict``, only plans that make sense can be written.
+    With ``strict``, only plans that make sense can be written; with ``refusable`` off too, none
+    that says the thing is not there.
     """
 
-    def __init__(self, language: PlanLanguage, strict: bool = False) -> None:
+    def __init__(
+        self, language: PlanLanguage, strict: bool = False, refusable: bool = True
+    ) -> None:
         self.draft: PlanDraft | None = None
         self.probabilities: list[float] = []
         """Probability of each free choice, as the model saw it among all its tokens."""
         self._language, self._strict = language, strict
-        self._moves = moves(language.vocabulary)
+        self._moves = moves(language.vocabulary, refusable)
         self._choice: Choice | None = None
         """What is being chosen; None while a location is due."""
         self._node = TrieNode()

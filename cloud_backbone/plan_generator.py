@@ -15,6 +15,7 @@ from cloud_backbone.constrained_decoding import PlanWriter
 from cloud_backbone.model.backbone import Backbone, Chunk, Image, Prediction, Prompt, Scene
 from cloud_backbone.plan_grammar import fault_of, PlanDraft, thought_of
 from cloud_backbone.session_cache import SessionCache
+from cloud_backbone.sighting import is_seen, missing_from
 from protos.latency import Stopwatch
 from torch import Tensor
 from transformers.cache_utils import Cache
@@ -95,8 +96,8 @@ class PlanGenerator:
                 prediction = self._predict(rows, caches, fresh, scenes)
             with stopwatch.measure('decode'):
                 self._decode(rows, caches, prediction)
-                parted = zip(questions, rows, caches.part(), strict=True)
-                return [self._finish(question, row, cache) for question, row, cache in parted]
+                parted = zip(questions, rows, caches.part(), scenes, strict=True)
+                return [self._finish(*part) for part in parted]
         except BaseException:
             for question in questions:
                 question.cache.clear()
@@ -159,31 +160,33 @@ class PlanGenerator:
         row.tokens += chunk
         return chunk
 
-    def _finish(self, question: Question, row: _Row, cache: Cache) -> Written:
-        fault, reused = self._fault(row), row.reused
-        computed = len(row.tokens) - reused
-        if fault is not None:
+    def _finish(self, question: Question, row: _Row, cache: Cache, scene: Scene) -> Written:
+        draft, reused = _draft_of(row), row.reused
+        fault, computed = self._fault(draft), len(row.tokens) - row.reused
+        contradicts = draft.outcome == 'refused' and is_seen(draft.a, scene.sightings)
+        if fault is not None or contradicts:
             kept = len(row.prompt.tokens) - 1
-            row = self._correct(row, cache, kept)
+            row = self._correct(row, cache, kept, refusable=not contradicts)
             computed += len(row.tokens) - kept
-            if min(row.writer.probabilities) >= LEAST_PROBABILITY:
-                fault = None
-        draft = row.writer.draft
-        assert draft is not None
+            if min(row.writer.probabilities) >= LEAST_PROBABILITY or contradicts:
+                draft, fault = _draft_of(row), None
+        missing = missing_from(draft, scene.sightings)
+        if missing is not None:
+            draft = PlanDraft('refused', missing)
         latent: tuple[float, ...] = ()
         if fault is None and row.state is not None and self._wants_latent(draft):
             latent = tuple(self.backbone.latent(row.state))
         question.cache.hold(cache, row.tokens, row.prompt.stable, thought_of(draft))
         return Written(draft, row.writer.confidence, fault, latent, reused, computed)
 
-    def _fault(self, row: _Row) -> str | None:
-        assert row.writer.draft is not None
-        return fault_of(row.writer.draft, self.backbone.language.vocabulary)
+    def _fault(self, draft: PlanDraft) -> str | None:
+        return fault_of(draft, self.backbone.language.vocabulary)
 
-    def _correct(self, row: _Row, cache: Cache, kept: int) -> _Row:
+    def _correct(self, row: _Row, cache: Cache, kept: int, refusable: bool) -> _Row:
         """Write the plan once more, this time with sense forced upon it."""
         keep_first(cache, kept)
-        again = _Row(row.prompt, PlanWriter(self.backbone.language, strict=True), row.hint)
+        writer = PlanWriter(self.backbone.language, strict=True, refusable=refusable)
+        again = _Row(row.prompt, writer, row.hint)
         caches = CacheRows([cache])
         prediction = self._predict([again], caches, [again.tokens[kept:]])
         self._decode([again], caches, prediction)
@@ -191,3 +194,8 @@ class PlanGenerator:
 
     def _wants_latent(self, draft: PlanDraft) -> bool:
         return self.backbone.latent_size > 0 and draft.outcome == 'steps'
+
+
+def _draft_of(row: _Row) -> PlanDraft:
+    assert row.writer.draft is not None
+    return row.writer.draft

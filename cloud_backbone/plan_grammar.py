@@ -129,16 +129,18 @@ Reply = str | float
 Moves = Generator[Move, Reply, PlanDraft]
 
 
-def moves(vocabulary: Vocabulary) -> Moves:
+def moves(vocabulary: Vocabulary, refusable: bool = True) -> Moves:
     """Lead a model through one plan: yields a move, is sent the reply, returns the draft.
 
-    If all replies are sensible ones, the draft makes sense (``fault_of`` finds nothing).
+    If all replies are sensible ones, the draft makes sense (``fault_of`` finds nothing). Unless
+    ``refusable``, it is no sensible reply that the thing is not there.
     """
     kind_of, things = vocabulary.kind_of, vocabulary.things
     refusals = {f' There is no {thing}. Stop.': thing for thing in things}
     present = {f' The {thing} is at ': thing for thing in things}
     graspable = (text for text, thing in present.items() if kind_of(thing).graspable)
-    opening = str((yield Choice((*present, *refusals), (*graspable, *refusals))))
+    sensible = (*graspable, *(refusals if refusable else ()))
+    opening = str((yield Choice((*present, *refusals), sensible)))
     if opening in refusals:
         return PlanDraft('refused', refusals[opening])
     a = present[opening]

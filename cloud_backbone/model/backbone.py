@@ -14,6 +14,7 @@ from typing import Protocol
 
 from cloud_backbone.constrained_decoding import PlanLanguage
 from cloud_backbone.errors import StartError
+from cloud_backbone.sighting import Sighting
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
@@ -39,6 +40,8 @@ class Scene:
     """One image as the model wants it: named tensors, each with a leading batch axis of 1."""
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
+    sightings: tuple[Sighting, ...] = ()
+    """What the eyes say is in it, where the model has eyes that say so."""
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,8 @@ def load_model(path: Path, device: str) -> Any:
             path, dtype=dtype, local_files_only=True, output_loading_info=True
         )
     except Exception as error:
-        raise StartError(f'cannot load the model in {path}: {_first_line(error)}; {REMEDY}') from error
+        problem = f'cannot load the model in {path}: {_first_line(error)}'
+        raise StartError(f'{problem}; {REMEDY}') from error
     missing = sorted(report['missing_keys'])
     if missing:
         raise StartError(

@@ -9,21 +9,24 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from cloud_backbone.model.configuration import TendonVlmConfig
+from cloud_backbone.model.configuration import COLOURS, TendonVlmConfig
+from cloud_backbone.model.spelling import Spelling
 from cloud_backbone.model.tokenizer import BOS, EOS
 from transformers import PreTrainedTokenizerFast
 
 _MARKUP = re.compile(r'[<>]')
 _SPACE = re.compile(r'\s+')
+_SPELLING = Spelling(COLOURS)
 
 
 def clean_instruction(instruction: str) -> str:
-    """Return the instruction in lower case, without markup, with single spaces.
+    """Return the instruction in lower case, colours spelled right, without markup.
 
     Angle brackets go, so that nobody can write special or location tokens.
     """
     text = unicodedata.normalize('NFKC', instruction)
-    return ' ' + _SPACE.sub(' ', _MARKUP.sub(' ', text)).strip().lower()
+    words = _SPACE.sub(' ', _MARKUP.sub(' ', text)).strip().lower()
+    return f' {_SPELLING.correct(words)}'
 
 
 def instruction_ids(tokenizer: PreTrainedTokenizerFast, instruction: str) -> list[int]:

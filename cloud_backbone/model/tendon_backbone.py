@@ -13,10 +13,13 @@ from typing import Any
 from cloud_backbone.constrained_decoding import PlanLanguage
 from cloud_backbone.model.backbone import Chunk, Image, Prediction, Prompt, Scene
 from cloud_backbone.model.checkpoint_files import fingerprint, load_model, load_processor
+from cloud_backbone.model.configuration import COLOURS, KINDS
+from cloud_backbone.model.dense_head import Candidates
 from cloud_backbone.model.distilled_vlm import CACHE_NAME, TendonVlmForConditionalGeneration
 from cloud_backbone.model.prompt import image_ids, instruction_ids
 from cloud_backbone.model.text_codec import TokenizerCodec
 from cloud_backbone.plan_vocabulary import Vocabulary
+from cloud_backbone.sighting import Sighting
 import numpy as np
 import torch
 from torch import Tensor
@@ -63,8 +66,11 @@ class TendonBackbone:
         """Encode RGB images in one batch."""
         stacked = torch.from_numpy(np.stack(images)).to(self._model.device)
         pixels = stacked.permute(0, 3, 1, 2).float() / 255  # (batch, 3, height, width)
-        features = self._model.get_image_features(pixels)
-        return [Scene({'image_features': row[None]}) for row in features]
+        seen = self._model.model.see(pixels)
+        return [
+            Scene({'image_features': row[None]}, sightings)
+            for row, sightings in zip(seen.tokens, sightings_of(seen.candidates), strict=True)
+        ]
 
     @torch.inference_mode()
     def forward(self, chunk: Chunk, cache: Cache) -> Prediction:
@@ -89,3 +95,21 @@ class TendonBackbone:
         """Return the latent of one hidden state (hidden,)."""
         values: list[float] = self._model.latent(hidden).float().tolist()
         return values
+
+
+def sightings_of(found: Candidates) -> list[tuple[Sighting, ...]]:
+    """Say in words what the candidates (batch, candidates) of some images are."""
+    points = found.point.float().tolist()
+    presence = torch.sigmoid(found.reading.presence.float()).tolist()
+    kinds = torch.softmax(found.reading.kind.float(), -1).tolist()
+    colours = torch.softmax(found.reading.colour.float(), -1).tolist()
+    return [
+        tuple(
+            Sighting(
+                (x, y), there, dict(zip(KINDS, kind, strict=True)),
+                dict(zip(COLOURS, colour, strict=True)),
+            )
+            for (x, y), there, kind, colour in zip(*rows, strict=True)
+        )
+        for rows in zip(points, presence, kinds, colours, strict=True)
+    ]
