@@ -58,11 +58,15 @@ class Conversation:
         self.node.destroy_node()
         rclpy.try_shutdown(context=self._context)
 
-    def wait_for_robot(self, timeout_s: float) -> None:
+    def wait_for_robot(
+        self, timeout_s: float, each: Callable[[], None] = lambda: None
+    ) -> None:
         """Wait until a robot listens and says how it is. Raises PartNotReady."""
-        if not self.wait(
-            lambda: bool(self.status) and self._said.get_subscription_count() > 0, timeout_s
-        ):
+
+        def is_there() -> bool:
+            return bool(self.status) and self._said.get_subscription_count() > 0
+
+        if not self.wait(is_there, timeout_s, each):
             raise PartNotReady('robot', timeout_s)
 
     def say(self, instruction: str) -> None:

@@ -90,7 +90,7 @@ def local_robot(
         }))
         os.environ.update(stack.environment)
         with Conversation() as talk:
-            talk.wait_for_robot(READY_TIMEOUT_S)
+            talk.wait_for_robot(READY_TIMEOUT_S, stack.check)
             yield LocalRobot(stack, talk, port, traces, transcript, recording, checkpoint)
 
 
