@@ -8,9 +8,11 @@ nothing ("can you ..."). Knows tokens, not images.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cloud_backbone.distillation.scene_shards import Instruction
 from cloud_backbone.model.configuration import COLOURS, KINDS
-from cloud_backbone.model.tokenizer import SPECIAL_TOKENS, word_id
+from cloud_backbone.model.tokenizer import SPECIAL_TOKENS
 from cloud_backbone.plan_grammar import LOCATION_TOKENS
 import torch
 from torch import Generator
@@ -34,10 +36,9 @@ class InstructionNoise:
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
         kept = set(range(len(SPECIAL_TOKENS)))
         kept |= set(tokenizer.convert_tokens_to_ids(list(LOCATION_TOKENS)))
-        self._colours = {word_id(tokenizer, colour) for colour in COLOURS}
-        self._kinds = sorted({word_id(tokenizer, word) for word in (*KINDS, *SYNONYMS)})
-        for word in (*TELLING, *PLACES, 'the', 'that', 'this'):
-            kept.add(word_id(tokenizer, word))
+        self._colours = _whole_words(tokenizer, COLOURS)
+        self._kinds = sorted(_whole_words(tokenizer, (*KINDS, *SYNONYMS)))
+        kept |= _whole_words(tokenizer, (*TELLING, *PLACES, 'the', 'that', 'this'))
         self._kept = kept | self._colours | set(self._kinds)
         self._fillers = [index for index in range(len(tokenizer)) if index not in self._kept]
 
@@ -69,6 +70,12 @@ class InstructionNoise:
 
     def _filler(self, generator: Generator) -> int:
         return self._fillers[_below(len(self._fillers), generator)]
+
+
+def _whole_words(tokenizer: PreTrainedTokenizerFast, words: Iterable[str]) -> set[int]:
+    """Return the tokens of those words that are one token."""
+    spelled = (tokenizer.encode(f' {word}', add_special_tokens=False) for word in words)
+    return {ids[0] for ids in spelled if len(ids) == 1}
 
 
 def _below(limit: int, generator: Generator) -> int:

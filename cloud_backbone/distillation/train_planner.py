@@ -176,5 +176,5 @@ def _last_answer_token(batch: TurnBatch) -> Tensor:
 
 
 def _to(batch: TurnBatch, device: str) -> TurnBatch:
-    *tensors, turns = batch
-    return TurnBatch(*(tensor.to(device) for tensor in tensors), turns)
+    moved = [part.to(device) if isinstance(part, Tensor) else part for part in batch]
+    return TurnBatch._make(moved)

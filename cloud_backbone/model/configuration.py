@@ -69,15 +69,17 @@ class TendonVlmConfig(PreTrainedConfig):
     ) -> None:
         if not isinstance(vision_config, TendonVisionConfig):
             vision_config = TendonVisionConfig(**(vision_config or {}))
-        if not isinstance(text_config, LlamaConfig):
-            text_config = LlamaConfig(**(text_config or student_text_config(vocab_size=2048)))
+        if isinstance(text_config, LlamaConfig):
+            decoder = text_config
+        else:
+            decoder = LlamaConfig(**(text_config or student_text_config(vocab_size=2048)))
         if len(colour_token_ids) != len(COLOURS) or len(kind_token_ids) != len(KINDS):
             raise ValueError(
                 f'{len(colour_token_ids)} colour and {len(kind_token_ids)} kind token ids given, '
                 f'but there are {len(COLOURS)} colours and {len(KINDS)} kinds'
             )
         self.vision_config = vision_config
-        self.text_config = text_config
+        self.text_config: LlamaConfig = decoder
         self.object_tokens = object_tokens
         self.image_seq_length = PATCH_TOKENS + object_tokens
         self.latent_size = latent_size

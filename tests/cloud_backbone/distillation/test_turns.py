@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from cloud_backbone.distillation.renaming import rename
 from cloud_backbone.distillation.scene_shards import read_split
 from cloud_backbone.distillation.turns import tokenise, TurnBatch
 from cloud_backbone.model.checkpoint import config_for
+from cloud_backbone.model.prompt import answer_ids
 from cloud_backbone.model.tokenizer import EOS
 from cloud_backbone.plan_grammar import bin_of, compose
 import pytest
@@ -23,11 +25,12 @@ def batch(tmp_path_factory: pytest.TempPathFactory) -> TurnBatch:
 
 
 def test_marked_targets_spell_the_answer(batch: TurnBatch) -> None:
-    """The targets of the answer tokens are the right answer and the end token."""
+    """The targets of the answer tokens are the right answer, in the row's names, and the end."""
     for row, turn in enumerate(batch.turns):
-        target = batch.target[row][batch.answer[row]].tolist()
-        assert target[-1] == EOS
-        assert tiny_tokenizer().decode(target[:-1]) == compose(turn.instruction.draft)
+        wanted = answer_ids(tiny_tokenizer(), compose(turn.instruction.draft))
+        wanted = rename(wanted, turn.names, CONFIG)
+        assert wanted[-1] == EOS
+        assert batch.target[row][batch.answer[row]].tolist() == wanted
 
 
 def test_locations_follow_their_tokens(batch: TurnBatch) -> None:
@@ -51,8 +54,13 @@ def test_rows_look_at_their_own_scene(batch: TurnBatch) -> None:
 
 
 def test_noise_leaves_names_alone(batch: TurnBatch) -> None:
-    """Whatever is slipped into an instruction, its colours and kinds stay."""
+    """Whatever is slipped in, colours and kinds stay in order, and no colour is added."""
     names = {*CONFIG.colour_token_ids, *CONFIG.kind_token_ids}
     for turn in batch.turns:
         text = tiny_tokenizer().encode(f' {turn.instruction.text}', add_special_tokens=False)
-        assert [t for t in turn.before if t in names] == [t for t in text if t in names]
+        wanted = [token for token in rename(text, turn.names, CONFIG) if token in names]
+        slipped_in = [token for token in turn.before if token in names]
+        rest = iter(slipped_in)
+        assert all(token in rest for token in wanted)
+        colours = set(CONFIG.colour_token_ids)
+        assert [t for t in slipped_in if t in colours] == [t for t in wanted if t in colours]

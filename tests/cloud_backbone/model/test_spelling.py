@@ -7,18 +7,32 @@ from cloud_backbone.model.spelling import Spelling
 import pytest
 
 
-@pytest.mark.parametrize(('typed', 'meant'), [
-    ('whtie', 'white'), ('oraange', 'orange'), ('rgeen', 'green'), ('yello', 'yellow'),
-    ('ppurple', 'purple'), ('bleu', 'blue'), ('balck', 'black'),
-])
+@pytest.mark.parametrize(
+    ('typed', 'meant'),
+    [
+        ('whtie', 'white'),
+        ('oraange', 'orange'),
+        ('rgeen', 'green'),
+        ('yello', 'yellow'),
+        ('ppurple', 'purple'),
+        ('bleu', 'blue'),
+        ('balck', 'black'),
+    ],
+)
 def test_one_slip_in_a_colour_is_undone(typed: str, meant: str) -> None:
     """A dropped, doubled or swapped letter does not change what is meant."""
     assert clean_instruction(f'Put the {typed} cube away').split()[2] == meant
 
 
-@pytest.mark.parametrize('text', [
-    'put it back while the range is clear', 'i read all about it', 'a great blur', 'red',
-])
+@pytest.mark.parametrize(
+    'text',
+    [
+        'put it back while the range is clear',
+        'i read all about it',
+        'a great blur',
+        'red',
+    ],
+)
 def test_other_words_stay(text: str) -> None:
     """Words that merely resemble a colour are left alone."""
     assert Spelling(COLOURS).correct(text) == text
