@@ -6,8 +6,9 @@ Knows the robot's topics through ``conversation`` only; starts nothing.
 
 from protos.protocol import MAX_INSTRUCTION_CHARS
 from rich.console import Console
-from tendon.conversation import Conversation, result_of, Status
+from tendon.conversation import Conversation
 from tendon.errors import BadRequest, PartNotReady
+from tendon.follow import doing_of, follow
 
 FIND_TIMEOUT_S = 10.0
 
@@ -50,34 +51,12 @@ def checked(instruction: str) -> str:
 
 def _follow(talk: Conversation, sentence: str, timeout_s: float, console: Console) -> int:
     """Say it, show each new step, and return the exit status."""
-    earlier = talk.status.get('result')  # of the same sentence, perhaps
-    shown = ''
-
-    def result() -> Status | None:
-        found = result_of(talk.status, sentence) if talk.status else None
-        return None if found == earlier else found
-
-    def show() -> None:
-        nonlocal shown
-        doing = _doing(talk.status)
-        if doing and doing != shown:
-            console.print(f'  {doing}', highlight=False)
-            shown = doing
-
-    talk.say(sentence)
-    if not talk.wait(lambda: result() is not None, timeout_s, show):
-        doing = shown or 'no sign of life'
+    ended = follow(
+        talk, sentence, timeout_s, lambda doing: console.print(f'  {doing}', highlight=False)
+    )
+    if ended is None:
+        doing = doing_of(talk.status) or 'no sign of life'
         console.print(f'not done within {timeout_s:.0f} s; the robot goes on: {doing}')
         return 1
-    ended = result()
-    assert ended is not None
     console.print(f'{ended["outcome"]}: {ended["reason"]}'.rstrip(': '), highlight=False)
     return 0 if ended['outcome'] == 'done' else 1
-
-
-def _doing(status: Status) -> str:
-    if not status or not status['instruction']:
-        return ''
-    if status['step']:
-        return f'step {status["step_index"] + 1} of {status["step_count"]}: {status["step"]}'
-    return str(status['phase'])

@@ -8,13 +8,13 @@ follows it to the end, asks the simulator whether the task is fulfilled, and wri
 from collections.abc import Iterator
 import json
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from tendon.budget import read_traces
 from tendon.budget_report import report
-from tendon.conversation import result_of
+from tendon.conversation import Status
 from tendon.errors import TaskNotOver
+from tendon.follow import doing_of, follow
 from tendon.local_robot import local_robot, LocalRobot, Scene
 
 TASK_TIMEOUT_S = 120.0
@@ -56,37 +56,18 @@ def run(
     return _close(console, is_fulfilled, result)
 
 
-def _carry_out(robot: LocalRobot, sentence: str, console: Console) -> dict[str, Any]:
+def _carry_out(robot: LocalRobot, sentence: str, console: Console) -> Status:
     """Say it, show each step, and return the robot's result."""
-    shown = ''
-
-    def show() -> None:
-        nonlocal shown
-        robot.stack.check()
-        doing = _doing(robot.talk.status)
-        if doing and doing != shown:
-            console.print(f'  {doing}', highlight=False)
-            shown = doing
-
-    robot.talk.say(sentence)
-    if not robot.talk.wait(
-        lambda: result_of(robot.talk.status, sentence) is not None, TASK_TIMEOUT_S, show
-    ):
-        raise TaskNotOver(sentence, TASK_TIMEOUT_S, shown)
-    result = result_of(robot.talk.status, sentence)
-    assert result is not None
+    result = follow(
+        robot.talk, sentence, TASK_TIMEOUT_S,
+        lambda doing: console.print(f'  {doing}', highlight=False), robot.stack.check,
+    )
+    if result is None:
+        raise TaskNotOver(sentence, TASK_TIMEOUT_S, doing_of(robot.talk.status))
     return result
 
 
-def _doing(status: dict[str, Any]) -> str:
-    if not status or not status['instruction']:
-        return ''
-    if status['step']:
-        return f'step {status["step_index"] + 1} of {status["step_count"]}: {status["step"]}'
-    return str(status['phase'])
-
-
-def _verdict(robot: LocalRobot, has_truth: bool, result: dict[str, Any]) -> bool:
+def _verdict(robot: LocalRobot, has_truth: bool, result: Status) -> bool:
     """Ask the simulator where it knows the task, else believe the robot."""
     if not has_truth:
         return bool(result['outcome'] == 'done')
@@ -101,7 +82,7 @@ def _thoughts(transcript: Path) -> Iterator[str]:
             yield f'[dim]thought:[/dim] {event["thought"]}'
 
 
-def _close(console: Console, is_fulfilled: bool, result: dict[str, Any]) -> int:
+def _close(console: Console, is_fulfilled: bool, result: Status) -> int:
     """Print the last line and return the exit status."""
     words = (
         f'{result["attempts"]} attempt(s), {result["turns"]} turns, {result["duration_s"]:.1f} s'
