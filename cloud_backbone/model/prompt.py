@@ -16,11 +16,14 @@ from transformers import PreTrainedTokenizerFast
 
 _MARKUP = re.compile(r'[<>]')
 _SPACE = re.compile(r'\s+')
-_SPELLING = Spelling(COLOURS)
+NOUNS = (
+    'cube', 'block', 'brick', 'square', 'ball', 'sphere', 'cylinder', 'container', 'tray', 'round',
+)
+_SPELLING = Spelling((*COLOURS, *NOUNS))
 
 
 def clean_instruction(instruction: str) -> str:
-    """Return the instruction in lower case, colours spelled right, without markup.
+    """Return the instruction in lower case, names spelled right, without markup.
 
     Angle brackets go, so that nobody can write special or location tokens.
     """
