@@ -58,5 +58,6 @@ class SessionCache:
     def byte_count(self) -> int:
         """Bytes of all keys and values [B]."""
         layers: list[Any] = self.cache.layers if len(self) else []
-        tensors = [tensor for layer in layers for tensor in (layer.keys, layer.values)]
-        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        # Layers that keep no keys (linear attention) have no such attributes.
+        owned = [getattr(layer, name, None) for layer in layers for name in ('keys', 'values')]
+        return sum(part.numel() * part.element_size() for part in owned if part is not None)
