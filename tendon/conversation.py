@@ -29,6 +29,7 @@ class Conversation:
       status: newest status of the robot; empty before the first.
       truth: newest state of the simulated task; empty without a simulated arm.
       diagnostics: newest values by task of the robot's node, for example 'command loop'.
+      diagnosed_s: stamp of the newest diagnostics [s].
     """
 
     def __init__(self, name: str = 'tendon_conversation') -> None:
@@ -44,6 +45,7 @@ class Conversation:
         self.status: Status = {}
         self.truth: Status = {}
         self.diagnostics: dict[str, dict[str, str]] = {}
+        self.diagnosed_s = 0.0
 
     def __enter__(self) -> 'Conversation':
         """Return the participant."""
@@ -97,6 +99,8 @@ class Conversation:
         self.truth = json.loads(message.data)
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        stamp = message.header.stamp
+        self.diagnosed_s = stamp.sec + stamp.nanosec / 1e9
         for entry in message.status:
             task = entry.name.split(': ', 1)[-1]
             self.diagnostics[task] = {pair.key: pair.value for pair in entry.values}

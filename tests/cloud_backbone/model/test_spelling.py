@@ -17,11 +17,15 @@ import pytest
         ('ppurple', 'purple'),
         ('bleu', 'blue'),
         ('balck', 'black'),
+        ('briick', 'brick'),
+        ('cyliinder', 'cylinder'),
+        ('spehre', 'sphere'),
+        ('contaner', 'container'),
     ],
 )
-def test_one_slip_in_a_colour_is_undone(typed: str, meant: str) -> None:
+def test_one_slip_in_a_name_is_undone(typed: str, meant: str) -> None:
     """A dropped, doubled or swapped letter does not change what is meant."""
-    assert clean_instruction(f'Put the {typed} cube away').split()[2] == meant
+    assert clean_instruction(f'Put the {typed} thing away').split()[2] == meant
 
 
 @pytest.mark.parametrize(
