@@ -39,7 +39,7 @@ class _Checked:
 class ChunkSettings(_Checked):
     """How chunks of joint targets are made and played."""
 
-    decode_every_ticks: int = bounded(15, 1, 100, 'Ticks between two runs of the decoder')
+    decode_every_ticks: int = bounded(15, 8, 100, 'Ticks between two runs of the decoder')
     fade_ticks: int = bounded(5, 1, 100, 'Ticks of the cross-fade from the old chunk to the new')
     chunk_max_age_s: float = bounded(
         0.6, 0.02, 10.0, 'Age of the joints that a chunk was made from, after which it expires [s]'

@@ -13,16 +13,17 @@ from rclpy.qos import qos_profile_sensor_data  # only after the check above
 from sensor_msgs.msg import JointState
 from tendon.conversation import result_of
 from tendon.local_robot import local_robot, LocalRobot, Scene
+from trajectory_msgs.msg import JointTrajectory
 
 pytestmark = [pytest.mark.slow, pytest.mark.ros]
 MANIFEST = load_manifest('tendon_arm')
-MEASURED = 1.15  # what a simulated drive may overshoot a commanded speed by
+CATCHING_UP = 1.5  # of the limit: a drive makes up for a message that came late
 
 
 def test_the_arm_holds_and_goes_on_after_the_restart(tmp_path: Path) -> None:
     """Speed limits hold throughout, no tick is missed for it, the task is done afterwards."""
     with local_robot(tmp_path, Scene(7, 'put')) as robot:
-        talk, speeds = robot.talk, listen(robot)
+        talk, speeds, commanded = robot.talk, listen(robot), overhear(robot)
         assert talk.wait(lambda: bool(talk.truth), 20.0)
         sentence = str(talk.truth['instruction'])
         talk.say(sentence)
@@ -36,8 +37,9 @@ def test_the_arm_holds_and_goes_on_after_the_restart(tmp_path: Path) -> None:
         assert talk.wait(lambda: result_of(talk.status, sentence) is not None, 90.0), talk.status
         assert talk.wait(lambda: bool(talk.truth['success']), 5.0), talk.status
         assert during - before <= 2
-    limits = MEASURED * MANIFEST.column('max_velocity')
-    assert (np.abs(np.array(speeds)) <= limits).all()
+    limits = MANIFEST.column('max_velocity')
+    assert (np.abs(np.array(commanded)) <= 1.001 * limits).all()
+    assert (np.abs(np.array(speeds)) <= CATCHING_UP * limits).all()
 
 
 def listen(robot: LocalRobot) -> list[np.ndarray]:
@@ -50,6 +52,20 @@ def listen(robot: LocalRobot) -> list[np.ndarray]:
 
     robot.talk.node.create_subscription(
         JointState, 'joint_states', take, qos_profile_sensor_data
+    )
+    return speeds
+
+
+def overhear(robot: LocalRobot) -> list[np.ndarray]:
+    """Return a list that fills with commanded joint speeds, in the manifest's order."""
+    speeds: list[np.ndarray] = []
+
+    def take(message: JointTrajectory) -> None:
+        assert tuple(message.joint_names) == MANIFEST.joint_names
+        speeds.append(np.array(message.points[0].velocities))
+
+    robot.talk.node.create_subscription(
+        JointTrajectory, 'joint_trajectory_controller/joint_trajectory', take, 10
     )
     return speeds
 
