@@ -252,6 +252,11 @@ class Ending:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._want)
 
+    def ignore_further(self) -> None:
+        """Let no signal that comes late change the exit status of a process that is done."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+
     def _want(self, number: int, frame: FrameType | None) -> None:
         self.is_wanted = True
 
@@ -286,6 +291,7 @@ def main(args: list[str] | None = None) -> int:
         executor.shutdown()
         node.destroy_node()
         rclpy.try_shutdown()  # type: ignore[attr-defined]
+        ending.ignore_further()
     return 0 if is_started else 1
 
 
