@@ -40,12 +40,12 @@ bench: venv
 
 venv: $(STAMP)
 
+# pip comes first: its resolver before 24 loses its way among the requirements.
 $(STAMP): setup.py pyproject.toml constraints.txt $(wildcard protos/*.proto) | rendering
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV) || \
 	  { rm -rf $(VENV); echo "tendon: no venv module; try: $(SUDO) apt-get install python3-venv" >&2; exit 1; }
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	  { echo 'tendon: needs Python 3.10 or newer; set PYTHON=' >&2; exit 1; }
-	# The resolver of pip before 24 loses its way among these requirements.
 	$(BIN)/python -m pip install -q -c constraints.txt --upgrade pip
 	$(BIN)/python -m pip install $(TORCH)
 	$(BIN)/python -m pip install -c constraints.txt -e '.[all]'
