@@ -54,6 +54,8 @@ $(STAMP): setup.py pyproject.toml constraints.txt $(wildcard protos/*.proto) | r
 # Mesa's software renderer draws the camera images where there is no screen and no GPU.
 rendering:
 	@if dpkg -s $(RENDERING) >/dev/null 2>&1; then :; \
+	elif [ -n "$(SUDO)" ] && ! command -v sudo >/dev/null; then \
+	  echo 'tendon: no sudo here; let root run: apt-get install $(RENDERING)' >&2; exit 1; \
 	elif command -v apt-get >/dev/null; then \
 	  echo 'tendon: installing $(RENDERING)'; \
 	  $(SUDO) apt-get update -q && \
