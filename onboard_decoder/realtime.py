@@ -47,8 +47,3 @@ def prepare_process(level: int) -> Priority:
     priority = Priority(level)
     priority.take([int(task.name) for task in Path('/proc/self/task').iterdir()])
     return priority
-
-
-def leave_realtime() -> None:
-    """Back to normal scheduling; for children of a real-time process, right after the fork."""
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

@@ -21,7 +21,6 @@ from transformers import LlamaModel
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 NEAR = 0.03  # [share of the image side]
-ABSENT = -1
 
 
 class HeadTap:
