@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import Literal
 
 from cloud_backbone.kv_cache.errors import CacheError
-from cloud_backbone.kv_cache.kivi import KiviCodec, quantize, restore
+from cloud_backbone.kv_cache.kivi import KiviCodec, LARGEST, quantize, restore
 from cloud_backbone.kv_cache.squat_gains import eye_like, factor, metric_of, ridged, SquatGains
 import torch
 from torch import Tensor
@@ -93,7 +93,7 @@ class SquatCodec(KiviCodec):
     def encode_key(self, key: Tensor) -> Tensor:
         if not self.shared and self.pivots is None:
             return super().encode_key(key)
-        work = self._blocks(key).clone()
+        work = self._blocks(key).clamp(-LARGEST, LARGEST)
         done = [self._round(work, block) for block in range(self.gains.blocks)]
         return self._key_page(*(torch.cat(parts, dim=-1) for parts in zip(*done, strict=True)))
 
@@ -111,13 +111,21 @@ class SquatCodec(KiviCodec):
         return {**self.gains.tensors(), 'pivots': self.pivots, 'rows': rows}
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Take back what ``tensors`` returned."""
+        """Take back what ``tensors`` returned.
+
+        Raises:
+            CacheError: the tensors are of another layer, or broken.
+        """
         if not tensors:
             return
         gains = SquatGains.from_tensors(tensors)
         gains.check(self.gains.table.shape[0], self.head_dim)
-        self.gains, self.pivots = gains, tensors['pivots'].float()
-        self.rows = int(tensors['rows'])
+        size = gains.channel_block
+        shape = (gains.table.shape[0], gains.blocks, size, size)
+        pivots, rows = tensors.get('pivots'), int(tensors.get('rows', 0))
+        if pivots is None or pivots.shape != shape or not pivots.isfinite().all() or rows < 1:
+            raise CacheError(f'pivots of {rows} rows are broken, or are not {shape}')
+        self.gains, self.pivots, self.rows = gains, pivots.float(), rows
 
     def _round(self, work: Tensor, block: int) -> tuple[Tensor, Tensor, Tensor]:
         """Quantise one block of channels and correct those after it, in place."""
@@ -128,7 +136,10 @@ class SquatCodec(KiviCodec):
         if stop < self.head_dim:
             error = restore(codes, scale, minimum) - current
             gain = self.gains.block(block).to(work)
-            work[..., stop:] += (error.flatten(1, 2) @ gain).view_as(work[..., stop:])
+            rest = work[..., stop:]
+            rest += (error.flatten(1, 2) @ gain).view_as(rest)
+            # What no page can hold would be passed on as error, and grow.
+            rest.clamp_(-LARGEST, LARGEST)
         return codes, scale, minimum
 
     def _is_flat(self) -> bool:
