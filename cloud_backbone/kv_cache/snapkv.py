@@ -58,17 +58,20 @@ def pooled(values: Tensor, positions: Tensor, queries: Tensor, kernel: int) -> T
 
 def window_mean(attention: Tensor, positions: Tensor, queries: Tensor, kernel: int) -> Tensor:
     """Return each slot's mean over its rows and the group (kv_heads, slots); one row is as is."""
-    seen = rows_seeing(positions, queries).clamp(min=1)
-    mean = attention.sum(2).mean(1) / seen
-    return mean if len(queries) == 1 else pooled(mean, positions, queries, kernel)
+    if len(queries) == 1:
+        return attention[:, :, 0].mean(1)
+    mean = attention.sum(2).mean(1) / rows_seeing(positions, queries).clamp(min=1)
+    return pooled(mean, positions, queries, kernel)
 
 
-def weight_of_rows(mean: Tensor, positions: Tensor, queries: Tensor, window: int) -> Tensor:
+def weight_of_rows(
+    mean: Tensor, positions: Tensor, queries: Tensor, window: int
+) -> Tensor | float:
     """Return how much of the old mean (kv_heads, slots) the rows replace: 0 none, 1 all."""
+    if len(queries) == 1:
+        return 1 / window
     seen = rows_seeing(positions, queries)
     weight = 1 - torch.pow(1 - 1 / window, seen.float())
-    if len(queries) == 1:
-        return weight
     return torch.where((mean == 0) & (seen > 0), torch.ones_like(weight), weight)
 
 
