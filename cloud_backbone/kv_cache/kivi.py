@@ -11,8 +11,9 @@ so a group is a span of channels of one slot. A page:
     keys:    uint8 codes[slots, head_dim b / 8] | float16 scale[head_dim] | float16 min[head_dim]
     values:  uint8 codes[slots, head_dim b / 8] | float16 scale, then min, [slots, head_dim / span]
 
-Changed: codes are chosen for the float16 scale and minimum that are stored, not for the exact
-ones, so their rounding is not an error on top. The recent, unquantised window is the caller's.
+Changed: the minimum is rounded down to float16 and the scale measured from there, and codes are
+chosen for what is stored, so nothing is clipped: keys with a large bias have float16 steps above
+those of their codes. The recent, unquantised window is the caller's.
 """
 
 from __future__ import annotations
@@ -106,13 +107,23 @@ def quantize(values: Tensor, bits: int, axis: int) -> tuple[Tensor, Tensor, Tens
     """Return uint8 codes, and float16 scale and minimum with ``axis`` kept at size 1."""
     top = (1 << bits) - 1
     low, high = torch.aminmax(values, dim=axis, keepdim=True)
-    minimum = low.clamp(-LARGEST, LARGEST).half()
-    # From the minimum that is stored: the top code then still reaches the maximum.
+    minimum = round_down(low.clamp(-LARGEST, LARGEST))
+    # From the minimum that is stored, so that the top code reaches the maximum.
     scale = ((high - minimum.float()) / top).clamp(0, LARGEST).half()
     # A zero scale decodes to the minimum whatever the code.
     divisor = torch.where(scale > 0, scale.float(), 1.0)
     codes = ((values - minimum.float()) / divisor).round().clamp(0, top)
     return codes.to(torch.uint8), scale, minimum
+
+
+def round_down(values: Tensor) -> Tensor:
+    """Return the next float16 not above; float16 steps of large keys exceed those of their codes.
+
+    Below the smallest normal number it is the nearest.
+    """
+    nearest = values.half()
+    below = (values - values.abs() * 2**-11).clamp(-LARGEST, LARGEST).half()
+    return torch.where(nearest.float() > values, below, nearest)
 
 
 def restore(codes: Tensor, scale: Tensor, minimum: Tensor) -> Tensor:

@@ -11,8 +11,8 @@ the blocks done is made up for in the channels R still to do:
     gram     M = C + ridge tr(C) / d I,   C = Q^T Q / rows                               (default)
 
 Changed, and why:
-    - Metric. lam does not scale with the prompt: a short one overfits, a long one drowns I. The
-      mean Gram with a ridge that shrinks with rows / d needs no SVD and does better at any length.
+    - Metric. lam does not scale with the prompt: the longer it is, the less I weighs. The mean
+      Gram has a ridge that falls with rows / d instead, and needs no rank to be chosen.
     - Gains. The paper keeps inverses of M; only the gains -M_RR^-1 M_RE are needed, in float16.
     - Later turns. The metric is built back from the gains and their pivots, so nothing else is
       kept between turns, and it moves on as the mean over all queries seen.
@@ -32,7 +32,7 @@ from torch import Tensor
 Form = Literal['gram', 'paper']
 FORMS = ('gram', 'paper')
 LARGEST_PRODUCT = 1e30
-LEAST_RIDGE, MOST_RIDGE = 0.01, 1.0
+LEAST_RIDGE, MOST_RIDGE = 0.03, 1.0
 LEAST_GIVEN, MOST_GIVEN = 1e-3, 1e6
 
 
@@ -61,7 +61,7 @@ class SquatCodec(KiviCodec):
             slots: slots of a block.
             form: the metric, 'gram' or 'paper'.
             channel_block: g, channels that are rounded together; divides head_dim.
-            ridge: of the gram form; None lets it fall from 1 to 0.01 as rows / head_dim grows.
+            ridge: of the gram form; None lets it fall from 1 to 0.03 as rows / head_dim grows.
             rank: r of the paper form.
             lam: of the paper form; 0 makes it KIVI.
             gains: a table shared with other sessions; nothing is learned on top of it.

@@ -39,7 +39,7 @@ class SquatGains:
         return cls(table, head_dim, channel_block)
 
     @classmethod
-    def from_gram(cls, gram: Tensor, channel_block: int, ridge: float = 0.01) -> SquatGains:
+    def from_gram(cls, gram: Tensor, channel_block: int, ridge: float = 0.03) -> SquatGains:
         """Return the gains of the mean Gram of queries (kv_heads, head_dim, head_dim)."""
         head_dim = gram.shape[-1]
         cls.none(1, head_dim, channel_block)

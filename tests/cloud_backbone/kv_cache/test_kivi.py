@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from cloud_backbone.kv_cache.errors import CacheError
-from cloud_backbone.kv_cache.kivi import KiviCodec, value_span
+from cloud_backbone.kv_cache.kivi import KiviCodec, round_down, value_span
 import pytest
 import torch
 from torch import Tensor
@@ -64,12 +64,23 @@ def test_an_outlier_channel_costs_the_others_nothing() -> None:
     assert torch.equal(codec.decode_key(codec.encode_key(loud))[..., rest], quiet[..., rest])
 
 
-def test_a_large_offset_does_not_clip_the_top() -> None:
-    """Codes are chosen for the float16 minimum that is stored, so no value is off by a step."""
-    codec, given = KiviCodec(64, 4), normal(1, 32, 64) + 500
-    step = (given.amax(1) - given.amin(1)) / 15
+@pytest.mark.parametrize('offset', [2000, -2000])
+def test_a_large_offset_does_not_clip(offset: float) -> None:
+    """Where float16 counts in whole numbers, no value is further off than half a step."""
+    codec, given = KiviCodec(64, 4), normal(1, 32, 64) + offset
+    float16_step = 1.0
+    step = (given.amax(1) - given.amin(1) + float16_step) / 15
     error = (codec.decode_key(codec.encode_key(given)) - given).abs().amax(1)
-    assert (error < 0.75 * step).all()
+    assert (error < 0.52 * step).all()
+
+
+def test_rounding_down_never_rounds_up() -> None:
+    """The float16 is at most the number (but for the tiniest) and at most two steps below."""
+    values = torch.cat([normal(4000) * 10.0**power for power in range(-3, 5)])
+    values = values.clamp(-65504, 65504)
+    rounded = round_down(values).float()
+    assert (rounded <= values + 3e-8).all()
+    assert (values - rounded <= 2 * values.abs() * 2**-10 + 1e-7).all()
 
 
 @pytest.mark.parametrize(('head_dim', 'span'), [(16, 16), (64, 32), (80, 16), (96, 32), (24, 24)])
