@@ -35,19 +35,19 @@ class RawCodec:
 
     def encode_key(self, key: Tensor) -> Tensor:
         blocks = key.shape[1] // self.slots
-        return join_page(self._narrow(key).unflatten(1, (blocks, self.slots)))
+        return join_page(self.narrow(key).unflatten(1, (blocks, self.slots)))
 
     def decode_key(self, pages: Tensor) -> Tensor:
         return self._read(pages).flatten(1, 2).float()
 
     def write_key(self, pages: Tensor, mask: Tensor, key: Tensor) -> Tensor:
-        return join_page(torch.where(mask[..., None], self._narrow(key), self._read(pages)))
+        return join_page(torch.where(mask[..., None], self.narrow(key), self._read(pages)))
 
     def nbytes(self) -> int:
         """Nothing is learned."""
         return 0
 
-    def _narrow(self, values: Tensor) -> Tensor:
+    def narrow(self, values: Tensor) -> Tensor:
         """Cast; what is too large for the dtype becomes its largest number, not infinity."""
         largest = torch.finfo(self.dtype).max
         return values.float().clamp(-largest, largest).to(self.dtype).contiguous()

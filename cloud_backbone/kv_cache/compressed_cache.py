@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cache that transformers models take: one session per batch row, any policy, any budget.
+
+Layers with a sliding window keep the library's own class, which is bounded already. The model
+must attend through it: ``hook.attach(model)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cloud_backbone.kv_cache.block_pool import BlockPool
+from cloud_backbone.kv_cache.errors import CacheError
+from cloud_backbone.kv_cache.kv_session import KVSession
+from cloud_backbone.kv_cache.kv_store import KVStore
+from cloud_backbone.kv_cache.policy import find_policy, Policy
+from torch import Tensor
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
+
+DEFAULT_POOL_BYTES = 8 << 30
+"""Capacity of a cache's own pool [B]; memory is taken page by page."""
+
+
+class CompressedCache(Cache):  # type: ignore[misc]
+    """Keys and values of a batch under one policy.
+
+    Args:
+        config: of the model.
+        policy: a name (``policy.policy_names()``) or a policy.
+        budget_bytes: the most that each session takes [B]; None: no limit.
+        slots: instead of bytes, the mean number of slots of a layer.
+        pool: where pages come from; by default the cache has its own.
+        sessions: sessions to go on with, one per batch row.
+    """
+
+    def __init__(
+        self, config: Any, policy: str | Policy = 'full', budget_bytes: int | None = None,
+        slots: int | None = None, pool: BlockPool | None = None,
+        sessions: Sequence[KVSession] = (),
+    ) -> None:
+        self.policy = find_policy(policy) if isinstance(policy, str) else policy
+        self.pool = pool or BlockPool(DEFAULT_POOL_BYTES)
+        self._budget = {'budget_bytes': budget_bytes, 'slots': slots}
+        self.sessions: list[KVSession] = list(sessions)
+        layers: list[Any] = [
+            KVStore(index, self._sessions_of) if type(layer) is DynamicLayer else layer
+            for index, layer in enumerate(DynamicCache(config=config).layers)
+        ]
+        self._kept = [layer.layer for layer in layers if isinstance(layer, KVStore)]
+        if not self._kept:
+            raise CacheError('no layer of this model has full attention: nothing to compress')
+        for layer in layers:
+            if isinstance(layer, KVStore):
+                layer.columns = max((len(session) for session in sessions), default=0)
+        super().__init__(layers=layers)
+
+    def nbytes(self) -> int:
+        """Bytes of every tensor of all sessions and of the library's own layers [B]."""
+        others = [layer for layer in self.layers if not isinstance(layer, KVStore)]
+        own = [part for layer in others for part in (layer.keys, layer.values)
+               if part is not None]
+        return sum(session.nbytes() for session in self.sessions) + sum(t.nbytes for t in own)
+
+    def close(self) -> None:
+        """Give every page back."""
+        for session in self.sessions:
+            session.close()
+        self.sessions.clear()
+
+    def reset(self) -> None:
+        """Begin anew with the same budget."""
+        super().reset()
+        self.close()
+
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        """Let each batch row go on from another one, as beam search asks."""
+        super().reorder_cache(beam_idx)
+        self._rearrange(beam_idx.tolist())
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Keep some batch rows."""
+        super().batch_select_indices(indices)
+        self._rearrange(indices.tolist())
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        """Repeat each batch row."""
+        super().batch_repeat_interleave(repeats)
+        self._rearrange([row for row in range(len(self.sessions)) for _ in range(repeats)])
+
+    def _rearrange(self, rows: Sequence[int]) -> None:
+        old = self.sessions
+        self.sessions = [
+            old[row] if row not in rows[:place] else old[row].fork()
+            for place, row in enumerate(rows)
+        ]
+        for row, session in enumerate(old):
+            if row not in rows:
+                session.close()
+
+    def _sessions_of(self, batch: int) -> Sequence[KVSession]:
+        if not self.sessions:
+            self.sessions = [
+                KVSession(self.pool, self.policy, self._kept, **self._budget)
+                for _ in range(batch)
+            ]
+        if len(self.sessions) != batch:
+            raise CacheError(
+                f'the cache holds {len(self.sessions)} sequences, the batch has {batch}'
+            )
+        return self.sessions

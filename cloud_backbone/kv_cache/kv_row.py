@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One layer of one session: an open shelf for new tokens and, under a codec, a sealed one.
+
+Tokens come in raw, are scored by the attention they get, and are dropped or encoded when the row
+is settled to its limit: first evicted on exact scores, then encoded, once. Knows no other layer,
+no bytes budget, and no attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cloud_backbone.kv_cache.block_pool import BlockPool
+from cloud_backbone.kv_cache.errors import NonFiniteError
+from cloud_backbone.kv_cache.open_shelf import OpenShelf
+from cloud_backbone.kv_cache.policy import Policy
+from cloud_backbone.kv_cache.ranking import best, protect, worst
+from cloud_backbone.kv_cache.sealing import seal
+from cloud_backbone.kv_cache.shelf import Shelf
+import torch
+from torch import Tensor
+
+
+class KVRow:
+    """Keys and values of one layer.
+
+    Args:
+        pool: where pages come from.
+        policy: how tokens are kept.
+        layer: index of the layer, for messages and calibrated codecs.
+        kv_heads: heads of keys and values.
+        head_dim: channels of a head.
+        dtype: type that the model computes in.
+    """
+
+    def __init__(
+        self, pool: BlockPool, policy: Policy, layer: int, kv_heads: int, head_dim: int,
+        dtype: torch.dtype,
+    ) -> None:
+        self.policy, self.layer = policy, layer
+        self.kv_heads, self.head_dim = kv_heads, head_dim
+        self.columns = policy.columns(kv_heads)
+        self.open = OpenShelf(pool, policy.raw(head_dim, dtype), kv_heads, self.columns)
+        codec = policy.codec(layer, kv_heads, head_dim)
+        self.sealed = None if codec is None else Shelf(pool, codec, kv_heads, self.columns)
+        self.seen = 0
+        """Tokens so far, evicted ones included: the next token's position."""
+        self.pins = torch.empty(0, 2, dtype=torch.int64)
+        """First and last position + 1 of what is never dropped (spans, 2)."""
+
+    @property
+    def shelves(self) -> list[Shelf]:
+        """All shelves that hold something; the open one comes last."""
+        shelves = [self.open] if self.sealed is None else [self.sealed, self.open]
+        return [shelf for shelf in shelves if shelf.used]
+
+    @property
+    def complete(self) -> bool:
+        """Whether all tokens are there, raw and in order."""
+        return self.open.tail == self.seen and not self.open.has_dead
+
+    def nbytes(self) -> int:
+        """Bytes of every tensor of this row [B]."""
+        parts: list[Shelf] = [self.open, *([] if self.sealed is None else [self.sealed])]
+        learned = 0 if self.sealed is None else self.sealed.codec.nbytes()
+        return learned + sum(part.nbytes() for part in parts) + self.pins.nbytes
+
+    def append(self, key: Tensor, value: Tensor, columns: Mapping[str, Tensor]) -> None:
+        """Take in new tokens: keys and values (kv_heads, tokens, head_dim).
+
+        Raises:
+            PoolFullError: there is no page left.
+        """
+        positions = torch.arange(self.seen, self.seen + key.shape[1])
+        self.open.append(key, value, positions, columns)
+        self.seen += key.shape[1]
+
+    def check(self, key: Tensor, value: Tensor) -> None:
+        """Refuse NaN and infinity before anything is changed.
+
+        Raises:
+            NonFiniteError: there are some.
+        """
+        total = key.sum(dtype=torch.float32) + value.sum(dtype=torch.float32)
+        if not bool(total.isfinite()) and not bool((key.isfinite() & value.isfinite()).all()):
+            raise NonFiniteError(self.layer)
+
+    def worth(self, shelf: Shelf) -> Tensor:
+        """Return what each slot of a shelf is worth to keep (kv_heads, slots)."""
+        policy = self.policy
+        scores = torch.zeros(1, shelf.slots)
+        if policy.scorer is not None:
+            scores = policy.scorer.scores(shelf.columns, shelf.positions)
+        return protect(
+            scores.expand(self.kv_heads, -1), shelf.positions, self.seen, policy.sinks,
+            policy.recent, self.pins,
+        )
+
+    def make_room(self, tokens: int, limit: int) -> None:
+        """Drop the worst slots, so that ``tokens`` more stay within ``limit``; raw rows only."""
+        free = limit - int(self.open.alive.sum(1).max())
+        if free < tokens:
+            count = min(max(tokens - free, self.policy.drop_at_once), self.open.used)
+            doomed = worst(self.worth(self.open), self.open.positions, count)
+            self.open.positions.scatter_(1, doomed, -1)
+            self.open.has_dead = True
+
+    def shrink(self, limit: int) -> None:
+        """Keep the ``limit`` best slots of the open shelf, packed without gaps."""
+        if int(self.open.alive.sum(1).max()) > limit:
+            self.open.pack(best(self.worth(self.open), self.open.positions, limit))
+
+    def settle(self, limit: int | None) -> None:
+        """Drop and encode, so that the row holds no more than ``limit`` slots.
+
+        Args:
+            limit: slots of the sealed shelf, or of the open one where there is no codec; None
+                drops nothing.
+        """
+        if self.sealed is None:
+            if limit is not None:
+                self.shrink(limit)
+            return
+        tokens = self.ripe()
+        if tokens or (limit is not None and self.sealed.slots > limit):
+            seal(self, tokens, limit)
+
+    @property
+    def slots(self) -> int:
+        """Slots of the shelf that a limit counts."""
+        return self.open.slots if self.sealed is None else self.sealed.slots
+
+    def most_blocks(self) -> int:
+        """Count the blocks that the row could fill with what it holds now."""
+        size = self.open.codec.slots
+        if self.sealed is None:
+            return -(-self.open.tail // size)
+        return self.sealed.blocks + self.ripe() // size
+
+    def unripe(self) -> int:
+        """Count the newest open tokens that are not due to be encoded yet."""
+        if self.sealed is None:
+            return 0
+        return int(self.open.alive.sum(1).max()) - self.ripe()
+
+    def ripe(self) -> int:
+        """Count the oldest open tokens that are due to be encoded; whole blocks."""
+        assert self.sealed is not None
+        size = self.sealed.codec.slots
+        alive = int(self.open.alive.sum(1).max())
+        return max(alive - self.policy.ring, 0) // size * size
+
+    def crop(self, tokens: int) -> None:
+        """Forget all but the first ``tokens`` positions; blocks without any are given back."""
+        if tokens >= self.seen:
+            return
+        self.seen = max(tokens, 0)
+        self.open.drop_last(self.seen)
+        if self.sealed is not None and self.sealed.slots:
+            self.sealed.kill(self.sealed.positions >= self.seen)
+            self._drop_empty(self.sealed)
+
+    def clear(self) -> None:
+        """Give every page back."""
+        self.open.clear()
+        self.open.tail = 0
+        if self.sealed is not None:
+            self.sealed.clear()
+        self.seen = 0
+
+    def fork(self) -> KVRow:
+        """Return a row with the same content; pages are shared until one side writes them."""
+        twin = object.__new__(KVRow)
+        twin.__dict__.update(self.__dict__)
+        twin.open = self.open.fork()
+        twin.sealed = None if self.sealed is None else self.sealed.fork()
+        return twin
+
+    def _drop_empty(self, shelf: Shelf) -> None:
+        filled = shelf.alive.view(self.kv_heads, shelf.blocks, -1).any(2)
+        most = int(filled.sum(1).max())
+        if most < shelf.blocks:
+            first = filled.to(torch.int8).argsort(dim=1, descending=True, stable=True)
+            shelf.keep(first[:, :most])

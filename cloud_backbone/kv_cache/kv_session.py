@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All layers of one session under one budget: who drops how much, and when.
+
+Every piece of state belongs to one session; two sessions share nothing but the pool. A context
+manager: its pages go back when it is closed, when it fails, and when it is forgotten. Knows no
+model and no attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+import weakref
+
+from cloud_backbone.kv_cache.block_pool import BlockPool
+from cloud_backbone.kv_cache.budgeter import cascade_budgets, pyramid, share, uniform
+from cloud_backbone.kv_cache.byte_budget import blocks_for, trim
+from cloud_backbone.kv_cache.errors import BudgetError, CacheError
+from cloud_backbone.kv_cache.kv_row import KVRow
+from cloud_backbone.kv_cache.policy import Policy
+import torch
+from torch import Tensor
+
+
+class KVSession:
+    """The cache of one sequence.
+
+    Args:
+        pool: where pages come from.
+        policy: how tokens are kept.
+        layers: indices of the layers that are kept here, in the order they are computed.
+        budget_bytes: the most that all tensors of the session take together [B]; None: no limit.
+        slots: instead of bytes, the mean number of slots of a layer; None: as bytes say.
+    """
+
+    def __init__(
+        self, pool: BlockPool, policy: Policy, layers: Sequence[int], *,
+        budget_bytes: int | None = None, slots: int | None = None,
+    ) -> None:
+        if policy.lossless and slots is not None:
+            raise CacheError('policy full drops nothing; give it bytes, not slots')
+        self.pool, self.policy, self.layers = pool, policy, list(layers)
+        self.budget_bytes, self.slots = budget_bytes, slots
+        self.rows: dict[int, KVRow] = {}
+        self.tentative = False
+        """While True, new tokens may still be taken back: nothing is dropped or encoded."""
+        self._limits: dict[int, int] | None = None
+        self._total: int | None = None
+        self._preferences: dict[int, float] = {}
+        self._finalizer = weakref.finalize(self, _give_back, self.rows)
+
+    def __enter__(self) -> KVSession:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """Count the tokens so far, evicted ones included."""
+        return max((row.seen for row in self.rows.values()), default=0)
+
+    def close(self) -> None:
+        """Give every page back. The session begins anew with its next token."""
+        _give_back(self.rows)
+        self._limits, self._total = None, None
+        self._preferences.clear()
+
+    def nbytes(self) -> int:
+        """Bytes of every tensor that the session owns [B]."""
+        return sum(row.nbytes() for row in self.rows.values())
+
+    def row(self, layer: int, kv_heads: int, head_dim: int, dtype: torch.dtype) -> KVRow:
+        """Return the row of a layer; it is made with the layer's first token."""
+        if layer not in self.rows:
+            self.rows[layer] = KVRow(self.pool, self.policy, layer, kv_heads, head_dim, dtype)
+        return self.rows[layer]
+
+    def take(
+        self, layer: int, key: Tensor, value: Tensor, columns: Mapping[str, Tensor],
+        preference: float | None = None,
+    ) -> None:
+        """Take in new tokens of one layer and settle what can be settled.
+
+        Args:
+            layer: index of the layer.
+            key: (kv_heads, tokens, head_dim); value likewise.
+            value: see key.
+            columns: state of the scorer for the new tokens.
+            preference: how much the layer wants, where a prefill of many tokens told.
+        """
+        row, tokens = self.rows[layer], key.shape[1]
+        limit = self._limit(layer)
+        if limit is not None and self.policy.lossless:
+            self._reserve(row, limit, tokens)
+        elif limit is not None and row.sealed is None and tokens <= self.policy.recent:
+            if not self.tentative:
+                row.make_room(tokens, limit)
+        row.append(key, value, columns)
+        if not self.tentative and not self.policy.lossless:
+            self._settle(layer, preference)
+
+    def commit(self) -> None:
+        """Keep the tokens that could be taken back; drop and encode what is due."""
+        for layer, row in self.rows.items():
+            row.settle(self._limit(layer))
+            trim(row)
+
+    def pin(self, first: int, end: int) -> None:
+        """Never drop the tokens of positions [first, end)."""
+        if not 0 <= first < end:
+            raise CacheError(f'cannot pin positions {first} to {end}')
+        for row in self.rows.values():
+            row.pins = torch.cat([row.pins, torch.tensor([[first, end]])])
+        self._limits = None
+
+    def crop(self, tokens: int) -> None:
+        """Forget all but the first ``tokens`` positions."""
+        for row in self.rows.values():
+            row.crop(tokens)
+            trim(row)
+
+    def fork(self) -> KVSession:
+        """Return a session with the same content; pages are shared until one side writes."""
+        twin = KVSession(
+            self.pool, self.policy, self.layers, budget_bytes=self.budget_bytes, slots=self.slots
+        )
+        twin.rows.update({layer: row.fork() for layer, row in self.rows.items()})
+        twin._limits = None if self._limits is None else dict(self._limits)
+        twin._total, twin.tentative = self._total, self.tentative
+        twin._preferences = dict(self._preferences)
+        return twin
+
+    def _settle(self, layer: int, preference: float | None) -> None:
+        if preference is None or self.policy.share != 'cake' or self._total_of(layer) is None:
+            self.rows[layer].settle(self._limit(layer))
+            trim(self.rows[layer])
+            return
+        if layer == self.layers[0]:
+            self._preferences.clear()
+        self._preferences[layer] = preference
+        self._cascade(last=layer == self.layers[-1])
+
+    def _cascade(self, last: bool) -> None:
+        """Share the whole budget among the layers so far; evict now, encode after the last."""
+        total, size = self._total, self.policy.block
+        assert total is not None
+        layers = list(self._preferences)
+        wants = [max(want, 1e-30) for want in self._preferences.values()]
+        caps = [self.rows[layer].most_blocks() for layer in layers]
+        floors = [min(1, cap) for cap in caps]
+        budgets = cascade_budgets(total, wants, caps, floors)
+        if last and sum(caps) <= total:  # all fits; the shares count once it does not
+            budgets = share(total, wants, [total] * len(wants), [1] * len(wants))
+        if last:
+            self._limits = {
+                layer: blocks * size for layer, blocks in zip(layers, budgets, strict=True)
+            }
+        for layer, blocks in sorted(zip(layers, budgets, strict=True), key=self._growth):
+            row = self.rows[layer]
+            if last:
+                row.settle(blocks * size)
+                trim(row)
+            else:
+                row.shrink(blocks * size + row.unripe())
+
+    def _growth(self, item: tuple[int, int]) -> int:
+        """Say by how much a layer grows: those that give blocks back come first."""
+        return item[1] * self.policy.block - self.rows[item[0]].slots
+
+    def _limit(self, layer: int) -> int | None:
+        """Return the slots that a layer may have; None: as many as come."""
+        total = self._total_of(layer)
+        if total is None:
+            return None
+        if self._limits is None:
+            count = len(self.layers)
+            weights = pyramid(count) if self.policy.share == 'pyramid' else uniform(count)
+            blocks = share(total, weights, [total] * count, [1] * count)
+            size = self.policy.block
+            self._limits = {
+                index: blocks * size for index, blocks in zip(self.layers, blocks, strict=True)
+            }
+        return self._limits[layer]
+
+    def _total_of(self, layer: int) -> int | None:
+        """Return the blocks of all layers together."""
+        if self._total is None and (self.budget_bytes is not None or self.slots is not None):
+            row, count = self.rows[layer], len(self.layers)
+            if self.budget_bytes is not None:
+                self._total = blocks_for(row, count, self.budget_bytes)
+            else:
+                assert self.slots is not None
+                self._total = max(self.slots * count // self.policy.block, count)
+        return self._total
+
+    def _reserve(self, row: KVRow, limit: int, tokens: int) -> None:
+        """Take all pages of a row that drops nothing at once, side by side."""
+        if row.seen + tokens > limit:
+            needed = self.budget_bytes or 0
+            raise BudgetError(self.policy.name, needed, -(-needed * (row.seen + tokens) // limit))
+        row.open.extend(limit // self.policy.block - row.open.blocks)
+
+
+def _give_back(rows: dict[int, KVRow]) -> None:
+    for row in rows.values():
+        row.clear()
+    rows.clear()

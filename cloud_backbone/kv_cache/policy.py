@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cache policies by name: a rule that drops tokens, a codec that shrinks them, or both.
+
+``full`` keeps everything. A scorer's name alone keeps raw numbers (``cake``), a codec's name alone
+drops nothing (``kivi4``), and ``cake+squat4`` evicts, then encodes. One table holds all names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cloud_backbone.kv_cache.cake import Cake
+from cloud_backbone.kv_cache.codec import Codec
+from cloud_backbone.kv_cache.columns import Columns
+from cloud_backbone.kv_cache.errors import PolicyError
+from cloud_backbone.kv_cache.h2o import H2O
+from cloud_backbone.kv_cache.int8 import Int8Codec
+from cloud_backbone.kv_cache.kivi import KiviCodec
+from cloud_backbone.kv_cache.raw import RawCodec
+from cloud_backbone.kv_cache.scorer import Scorer
+from cloud_backbone.kv_cache.sinks import Sinks
+from cloud_backbone.kv_cache.snapkv import SnapKV
+from cloud_backbone.kv_cache.squat import SquatCodec
+from cloud_backbone.kv_cache.veda import Veda
+import torch
+
+MakeCodec = Callable[[int, int, int, int], Codec]
+"""Makes the codec of a layer from layer, kv_heads, head_dim and slots of a block."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How the tokens of a session are kept."""
+
+    name: str = 'full'
+    scorer: Scorer | None = None
+    make_codec: MakeCodec | None = None
+    share: str = 'uniform'
+    """How layers share the budget: uniform, pyramid or cake."""
+    block: int = 32
+    """Slots of a block."""
+    ring: int = 0
+    """Newest tokens that stay raw although they would fill a block."""
+    sinks: int = 4
+    """First tokens that are never dropped."""
+    recent: int = 32
+    """Newest tokens that are never dropped."""
+    drop_at_once: int = 1
+    """Slots that a full raw row drops in one go."""
+    raw_dtype: torch.dtype | None = None
+    """Type of raw slots; None is the model's."""
+
+    @property
+    def lossless(self) -> bool:
+        """Whether every token stays as it was computed."""
+        return self.scorer is None and self.make_codec is None
+
+    def columns(self, kv_heads: int) -> Columns:
+        """Return what the scorer keeps for each slot."""
+        if self.scorer is None:
+            return Columns()
+        heads = kv_heads if self.scorer.per_head else 1
+        return Columns(heads, dict(self.scorer.columns))
+
+    def raw(self, head_dim: int, dtype: torch.dtype) -> RawCodec:
+        """Return the codec of the open shelf for a model that computes in ``dtype``."""
+        return RawCodec(head_dim, self.raw_dtype or dtype, self.block)
+
+    def codec(self, layer: int, kv_heads: int, head_dim: int) -> Codec | None:
+        """Return the codec of the sealed shelf of one layer."""
+        if self.make_codec is None:
+            return None
+        return self.make_codec(layer, kv_heads, head_dim, self.block)
+
+
+_SCORERS: dict[str, dict[str, Any]] = {
+    'sinks': {'scorer': Sinks(), 'drop_at_once': 16},
+    'snapkv': {'scorer': SnapKV()},
+    'pyramid': {'scorer': SnapKV(), 'share': 'pyramid'},
+    'h2o': {'scorer': H2O()},
+    'cake': {'scorer': Cake(), 'share': 'cake'},
+    'veda': {'scorer': Veda(stats='exclude_reserved')},
+    'veda-paper': {'scorer': Veda(stats='paper'), 'recent': 0},
+}
+_CODECS: dict[str, MakeCodec] = {
+    'int8': lambda layer, heads, width, slots: Int8Codec(width, slots),
+    'kivi4': lambda layer, heads, width, slots: KiviCodec(width, 4, slots),
+    'kivi2': lambda layer, heads, width, slots: KiviCodec(width, 2, slots),
+    'squat4': lambda layer, heads, width, slots: SquatCodec(width, heads, 4, slots),
+    'squat2': lambda layer, heads, width, slots: SquatCodec(width, heads, 2, slots),
+}
+
+
+def policy_names() -> list[str]:
+    """Return every policy that can be asked for by name."""
+    pairs = [f'{scorer}+{codec}' for scorer in _SCORERS for codec in _CODECS]
+    return ['full', *_SCORERS, *_CODECS, *pairs]
+
+
+def find_policy(name: str) -> Policy:
+    """Return the policy of a name.
+
+    Raises:
+        PolicyError: there is none of that name.
+    """
+    if name not in policy_names():
+        raise PolicyError(name, policy_names())
+    fields: dict[str, Any] = {'name': name}
+    for part in name.split('+'):
+        fields |= _SCORERS.get(part, {})
+        if part in _CODECS:
+            fields |= {'make_codec': _CODECS[part], 'raw_dtype': torch.float16}
+    return Policy(**fields)
