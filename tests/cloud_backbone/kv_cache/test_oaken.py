@@ -2,7 +2,7 @@
 
 from cloud_backbone.kv_cache.errors import CalibrationError
 from cloud_backbone.kv_cache.oaken import OakenCodec
-from cloud_backbone.kv_cache.oaken_edges import OakenShares, OakenThresholds
+from cloud_backbone.kv_cache.oaken_edges import GroupEdges, OakenShares, OakenThresholds
 import pytest
 import torch
 from torch import Tensor
@@ -170,10 +170,23 @@ def test_constants_are_defined(calibration: float, value: float) -> None:
         torch.testing.assert_close(back, torch.full_like(back, value), rtol=0, atol=1e-30)
 
 
-def test_any_page_decodes_to_finite_numbers() -> None:
-    """Garbage in a dead slot never becomes NaN or infinity."""
-    codec = calibrated()
-    pages = torch.randint(0, 256, (HEADS, 5, codec.key_bytes), dtype=torch.uint8)
+@pytest.mark.parametrize('calibration', [0.0, -2.5])
+def test_thresholds_that_coincide_still_store_other_values(calibration: float) -> None:
+    """Calibrated on a constant, a codec keeps what is not that constant to a tenth of the gap."""
+    same = torch.full((HEADS, 64, 64), calibration)
+    codec, x = OakenCodec(64, 32, OakenThresholds.from_samples(same, same)), heavy(64, seed=1)
+    peak = (x - calibration).abs().amax()
+    assert float((round_trip(codec, x) - x).abs().max()) < 0.1 * peak
+
+
+@pytest.mark.parametrize('size', [1.0, 1e38])
+def test_any_page_decodes_to_finite_numbers(size: float) -> None:
+    """Garbage in a dead slot never becomes NaN or infinity, whatever the thresholds."""
+    samples = heavy(256).clamp(-3, 3) * size
+    codec = OakenCodec(64, 32, OakenThresholds.from_samples(samples, samples))
+    generator = torch.Generator().manual_seed(0)
+    shape = (HEADS, 5, codec.key_bytes)
+    pages = torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8)
     assert bool(codec.decode_value(pages).isfinite().all())
 
 
@@ -192,6 +205,20 @@ def test_without_calibration_the_first_prompt_serves() -> None:
     assert codec.key.edges is learned
     assert codec.nbytes() == 2 * HEADS * 8 * 4
     assert calibrated().nbytes() == 0
+
+
+def test_a_first_write_learns_from_the_written_slots_only() -> None:
+    """What lies outside the mask is garbage, NaN included, and sets no threshold."""
+    x, mask = heavy(32, seed=1)[:, None], torch.zeros(HEADS, 1, 32, dtype=torch.bool)
+    mask[..., :16] = True
+    codec = OakenCodec(64)
+    pages = torch.zeros(HEADS, 1, codec.key_bytes, dtype=torch.uint8)
+    codec.write_key(pages, mask, x.masked_fill(~mask[..., None], float('nan')))
+    assert codec.key.edges is not None and codec.key.counts.elements == HEADS * 16 * 64
+    assert torch.equal(codec.key.edges.edges, GroupEdges.from_samples(x[:, 0, :16]).edges)
+    mask[1] = ~mask[1]
+    written = codec.write_value(pages, mask, x.masked_fill(~mask[..., None], float('nan')))
+    assert bool(codec.decode_value(written).isfinite().all())
 
 
 def test_thresholds_for_other_heads_are_refused() -> None:

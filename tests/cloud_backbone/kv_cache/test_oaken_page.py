@@ -79,6 +79,15 @@ def test_any_bytes_unpack_to_something_valid() -> None:
         assert bool((codes.mark.bool().flatten(2).sum(-1) <= page.capacity).all())
 
 
+def test_a_channel_that_does_not_exist_stays_within_its_slot() -> None:
+    """Six bits can name more channels than a small head has; the last one stands for them."""
+    page = OakenPage(8, 16)
+    pages = torch.zeros(1, 1, page.nbytes, dtype=torch.uint8)
+    pages[..., 8 * 8 + 8 * 2 + 7], pages[..., -page.capacity] = 1, 63
+    marked = page.unpack(pages).mark.nonzero().tolist()
+    assert marked == [[0, 0, 7, 15]]
+
+
 def test_impossible_pages_are_refused() -> None:
     """Sizes that do not pack into bytes, and shares that are none."""
     with pytest.raises(CacheError, match='head_dim 20'):
