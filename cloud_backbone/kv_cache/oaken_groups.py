@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cloud_backbone.kv_cache.oaken_edges import GroupEdges, LEAST
-from cloud_backbone.kv_cache.oaken_page import SlotCodes
+from cloud_backbone.kv_cache.oaken_page import SlotCodes, SparseCodes
 from cloud_backbone.kv_cache.oaken_scale import decode_scale, encode_scale
 import torch
 from torch import Tensor
@@ -96,17 +96,18 @@ def dequantize_middle(nibble: Tensor, scale: Tensor, edges: GroupEdges) -> Tenso
 
 
 def dequantize_sparse(
-    where: Tensor, kind: Tensor, nibble: Tensor, scale: Tensor, edges: GroupEdges
+    codes: SparseCodes, nibble: Tensor, scale: Tensor, edges: GroupEdges
 ) -> Tensor:
-    """Return float32 (elements,) for what ``OakenPage.sparse`` lists; nibbles of all elements."""
-    rows = nibble.shape[1] * nibble.shape[2]
-    row = where // nibble.shape[-1]
-    level = (nibble.flatten()[where].float() + 0.5) / SPARSE_CELLS
-    peak = torch.where((kind & 1).bool(), scale[..., 1].flatten()[row], 1)
+    """Return float32 (elements,); nibbles and scales are those of all slots."""
     # By kind, 0 to 3: inner low, outer low, inner high, outer high.
     centre, half, (low, high) = edges.centre, edges.half, edges.width.unbind(-1)
     begin = torch.stack([centre, centre - half - low, centre, centre + half + high], -1)
     step = torch.stack([-half, -low, half, high], -1)
-    entry = row // max(rows, 1) * 4 + kind
-    value = torch.addcmul(begin.flatten()[entry], step.flatten()[entry], peak * level)
-    return value.clamp_(-HUGE, HUGE)
+    # Again a small table a slot: picking from it costs less than finding scale and head of each.
+    shape = (*scale.shape[:-1], 4)
+    begins, steps = (each[:, None, None].expand(shape).clone() for each in (begin, step))
+    steps[..., 1::2] *= scale[..., 1:]
+    entry = codes.kind.long().add_(codes.row, alpha=4)
+    level = nibble.view(-1).index_select(0, codes.where).float().add_(0.5).div_(SPARSE_CELLS)
+    level.mul_(steps.view(-1).index_select(0, entry))
+    return level.add_(begins.view(-1).index_select(0, entry)).clamp_(-HUGE, HUGE)

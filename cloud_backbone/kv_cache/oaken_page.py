@@ -42,6 +42,17 @@ class SlotCodes(NamedTuple):
     """uint8 (kv_heads, blocks, slots, 2)."""
 
 
+class SparseCodes(NamedTuple):
+    """The sparse elements of some pages (elements,), in order of pages, slots and channels."""
+
+    row: Tensor
+    """int64: which of (kv_heads, blocks, slots), counted through."""
+    where: Tensor
+    """int64: which of (kv_heads, blocks, slots, head_dim), counted through."""
+    kind: Tensor
+    """uint8: outer + 2 * upper side."""
+
+
 @dataclass(frozen=True)
 class OakenPage:
     """Sizes of a page, and the way in and out of it."""
@@ -104,8 +115,8 @@ class OakenPage:
     def unpack(self, pages: Tensor) -> SlotCodes:
         nibble = self.nibbles(pages)
         mark = torch.zeros_like(nibble)
-        where, kind = self.sparse(pages)
-        mark.view(-1)[where] = kind + 1
+        found = self.sparse(pages)
+        mark.view(-1)[found.where] = found.kind + 1
         return SlotCodes(nibble, mark, self.scales(pages))
 
     def nibbles(self, pages: Tensor) -> Tensor:
@@ -120,20 +131,18 @@ class OakenPage:
         """Return uint8 (kv_heads, blocks, slots, 2)."""
         return pages[..., self._offsets[0] : self._offsets[1]].unflatten(-1, (self.slots, 2))
 
-    def sparse(self, pages: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the sparse elements of all pages in order.
-
-        Returns:
-            int64 (elements,), each an index into (kv_heads, blocks, slots, head_dim) made flat;
-            uint8 (elements,), outer + 2 * upper side.
-        """
-        counts = pages[..., self._offsets[1] : self._offsets[2]].long()
+    def sparse(self, pages: Tensor) -> SparseCodes:
+        """Find the sparse elements of all pages, in order."""
+        counts = pages[..., self._offsets[1] : self._offsets[2]].int()
         # Bytes that were never written must not count beyond the page.
         ends = counts.cumsum(-1).clamp_(max=self.capacity)
         counts = ends.diff(dim=-1, prepend=ends.new_zeros(*ends.shape[:-1], 1)).flatten()
         held = torch.arange(self.capacity, device=pages.device) < ends[..., -1:]
         byte = pages[..., self._offsets[2] :][held]
-        segment = torch.arange(len(counts), device=pages.device).repeat_interleave(counts)
-        begin = segment % self.chunks * CHUNK
-        channel = (begin + (byte & 63)).clamp_(max=self.head_dim - 1)
-        return segment // self.chunks * self.head_dim + channel, byte >> 6
+        channel = (byte & 63).long()
+        row = torch.arange(len(counts), device=pages.device).repeat_interleave(counts)
+        if self.chunks > 1:
+            channel += row % self.chunks * CHUNK
+            row = row // self.chunks
+        channel.clamp_(max=self.head_dim - 1)
+        return SparseCodes(row, channel.add_(row, alpha=self.head_dim), byte >> 6)

@@ -80,8 +80,8 @@ class OakenSide:
         edges = self._checked(pages)
         nibble, scale = self.page.nibbles(pages), decode_scale(self.page.scales(pages))
         out = dequantize_middle(nibble, scale, edges)
-        where, kind = self.page.sparse(pages)
-        out.view(-1)[where] = dequantize_sparse(where, kind, nibble, scale, edges)
+        sparse = self.page.sparse(pages)
+        out.view(-1)[sparse.where] = dequantize_sparse(sparse, nibble, scale, edges)
         return out.flatten(1, 2)
 
     def _learned(self, x: Tensor) -> GroupEdges:
