@@ -41,7 +41,7 @@ bench: venv
 venv: $(STAMP)
 
 # pip comes first: its resolver before 24 loses its way among the requirements.
-$(STAMP): setup.py pyproject.toml constraints.txt $(wildcard protos/*.proto) | rendering
+$(STAMP): setup.py pyproject.toml constraints.txt $(wildcard protos/*.proto cloud_backbone/kv_cache/kernel/*) | rendering
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV) || \
 	  { rm -rf $(VENV); echo "tendon: no venv module; try: $(SUDO) apt-get install python3-venv" >&2; exit 1; }
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -64,4 +64,4 @@ rendering:
 
 clean:
 	rm -rf $(VENV) build install log *.egg-info
-	find $(PACKAGES) -name '*_pb2*' -delete
+	find $(PACKAGES) \( -name '*_pb2*' -o -name '_kernel.so' \) -delete

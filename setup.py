@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """All metadata of the distribution and ROS package ``tendon``; serves pip and colcon alike."""
 
+from functools import lru_cache
 from glob import glob
+import os
 from pathlib import Path
+import runpy
 import sys
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
@@ -61,6 +64,16 @@ EXTRAS = {
 EXTRAS['all'] = sorted({requirement for extra in EXTRAS.values() for requirement in extra})
 
 
+# Not a module of Python: ctypes loads it. Not needed either: without it torch serves.
+KERNEL = Extension(
+    'cloud_backbone.kv_cache._kernel',
+    sources=sorted(glob('cloud_backbone/kv_cache/kernel/*.cc')),
+    depends=sorted(glob('cloud_backbone/kv_cache/kernel/*.h')),
+    optional=True,
+)
+
+
+@lru_cache
 def generate_messages() -> None:
     """Write the message classes beside the .proto files."""
     sys.path.insert(0, str(ROOT / 'protos'))
@@ -86,12 +99,23 @@ class BuildPy(build_py):
 
 
 class BuildExt(build_ext):
-    """What ``colcon build --symlink-install`` runs instead of build_py."""
+    """Compiles; all that ``colcon build --symlink-install`` runs, so it generates, too."""
 
     def run(self) -> None:
-        """Generate; there is nothing to compile."""
+        """Generate, then compile."""
         generate_messages()
         super().run()
+
+    def build_extension(self, ext: Extension) -> None:
+        """Compile the kernel of the cache, or say in a sentence why there is none."""
+        kernel = runpy.run_path(str(ROOT / 'cloud_backbone' / 'kv_cache' / 'kernel_build.py'))
+        trouble = kernel['build'](Path(self.get_ext_fullpath(ext.name)))
+        if trouble:
+            print(f'tendon: no compiled cache kernel, torch serves: {trouble}', file=sys.stderr)
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """Return a file name without Python's version, which the kernel does not depend on."""
+        return os.path.join(*fullname.split('.')) + '.so'
 
 
 setup(
@@ -128,6 +152,7 @@ setup(
     zip_safe=False,
     install_requires=CORE,
     extras_require=EXTRAS,
+    ext_modules=[KERNEL],
     cmdclass={'build_py': BuildPy, 'build_ext': BuildExt},
     entry_points={
         'console_scripts': [
