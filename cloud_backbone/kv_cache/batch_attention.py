@@ -13,12 +13,17 @@ from typing import Any
 from cloud_backbone.kv_cache.attend import Attention, Fresh, part_columns
 from cloud_backbone.kv_cache.cake import Cake, preference
 from cloud_backbone.kv_cache.errors import MaskError
+from cloud_backbone.kv_cache.key_bias import KeyBias
 from cloud_backbone.kv_cache.kv_row import KVRow
 from cloud_backbone.kv_cache.kv_session import KVSession
 from cloud_backbone.kv_cache.kv_store import KVStore
+from cloud_backbone.kv_cache.model_biases import bias_of, spots_of
 import torch
 from torch import Tensor
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+LEARNED = 8
+"""Tokens from which on a codec learns from their queries; single steps would cost too much."""
 
 
 def attend_batch(
@@ -65,13 +70,15 @@ def _attend_rows(
     # What is kept must not become a tensor that only inference mode may change.
     with torch.inference_mode(False), torch.no_grad():
         outputs = query.new_zeros(query.shape[0], query.shape[2], *query.shape[1::2])
+        bias = _bias(store, module)
         for index, session in enumerate(store.sessions()):
-            fresh = Fresh(query[index], key[index], value[index], None, scale, softcap)
+            spots = None if bias is None else spots_of(index, query.shape[2])
+            fresh = Fresh(query[index], key[index], value[index], None, scale, softcap, spots)
             real = None
             if mask is not None:
                 rows = mask[min(index, mask.shape[0] - 1), 0]
                 fresh, real = _read_mask(fresh, rows, store.columns, session, store.layer)
-            output = _attend_row(session, store.layer, module, fresh)
+            output = _attend_row(session, store.layer, module, fresh, bias)
             if real is None:
                 outputs[index] = output
             else:
@@ -101,22 +108,33 @@ def _read_mask(
         fresh = replace(
             fresh, query=fresh.query[:, places], key=fresh.key[:, places],
             value=fresh.value[:, places],
+            spots=None if fresh.spots is None else fresh.spots[:, places],
         )
     causal = bool((allowed == torch.ones_like(allowed).tril()).all())
     return replace(fresh, allowed=None if causal else allowed), real
 
 
-def _attend_row(session: KVSession, layer: int, module: Any, fresh: Fresh) -> Tensor:
+def _bias(store: KVStore, module: Any) -> KeyBias | None:
+    """Return the bias that keys are stored without; None where they are stored as they are."""
+    policy = store.sessions()[0].policy
+    return bias_of(module) if policy.make_codec is not None and policy.bias_aware else None
+
+
+def _attend_row(
+    session: KVSession, layer: int, module: Any, fresh: Fresh, bias: KeyBias | None
+) -> Tensor:
     """Return the output (tokens, heads, head_dim)."""
     kv_heads, tokens, head_dim = fresh.key.shape
-    row = session.row(layer, kv_heads, head_dim, fresh.key.dtype)
+    row = session.row(layer, kv_heads, head_dim, fresh.key.dtype, bias)
     if tokens == 0:
         return fresh.query.transpose(0, 1)
     row.check(fresh.key, fresh.value)
+    if row.bias is not None and fresh.spots is not None:
+        session.place(layer, fresh.spots)
     if row.policy.lossless and fresh.softcap is None and row.complete:
         session.take(layer, fresh.key, fresh.value, {})
         return _attend_exactly(row, module, fresh)
-    if row.sealed is not None:
+    if row.sealed is not None and tokens >= LEARNED:
         row.sealed.codec.learn(fresh.query.reshape(kv_heads, -1, head_dim))
     shelves = row.shelves
     output, seen = Attention(row, fresh).run()
@@ -127,7 +145,7 @@ def _attend_row(session: KVSession, layer: int, module: Any, fresh: Fresh) -> Te
 
 def _attend_exactly(row: KVRow, module: Any, fresh: Fresh) -> Tensor:
     """Attend as the library does over one joint tensor: the same bits."""
-    key, value = row.open.views() or row.open.copies()
+    key, value = row.open.in_order()
     tokens, slots = fresh.query.shape[1], key.shape[1]
     allowed = fresh.allowed
     if tokens > 1 and slots > tokens:

@@ -33,9 +33,11 @@ class OpenShelf(Shelf):
         self, pool: BlockPool, codec: RawCodec, kv_heads: int, columns: Columns
     ) -> None:
         super().__init__(pool, codec, kv_heads, columns)
-        self._heads = torch.arange(kv_heads)[:, None]
         self.tail = 0
         """Slots from here on were never written since the last packing."""
+        self._views: tuple[Tensor, Tensor] | None = None
+        self._viewed: Tensor | None = None
+        """Page numbers that the views are of."""
 
     @property
     def used(self) -> int:
@@ -52,13 +54,17 @@ class OpenShelf(Shelf):
             positions: of the tokens, the same in all heads (tokens,).
             columns: name -> (kv_heads or 1, tokens).
         """
-        slots = self._room(positions.shape[0])
+        tokens = positions.shape[0]
+        if self.has_dead:
+            self._scatter(self._room(tokens), key, value, positions, columns)
+            return
+        first, last = self.tail, self.tail + tokens
+        self.extend(-(-(last - self.slots) // self.codec.slots))
         self._own()
-        self._place(self.key_arena, self.key_pages, slots, key)
-        self._place(self.value_arena, self.value_pages, slots, value)
-        self.positions.scatter_(1, slots, positions.to(torch.int32).expand_as(slots))
+        self._write_tail(key, value)
+        self.positions[:, first:last] = positions
         for name, column in columns.items():
-            self.columns[name].scatter_(1, slots[: column.shape[0]], column)
+            self.columns[name][:, first:last] = column
 
     def tokens(self, slots: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values (kv_heads, tokens, head_dim) of slots (kv_heads, tokens)."""
@@ -75,10 +81,8 @@ class OpenShelf(Shelf):
         self.positions.fill_(DEAD)
         self.tail, self.has_dead = 0, False
         self.keep_first(-(-kept.shape[1] // self.codec.slots))
-        slots = self._room(kept.shape[1])
         self._own()
-        self._place(self.key_arena, self.key_pages, slots, key)
-        self._place(self.value_arena, self.value_pages, slots, value)
+        self._write_tail(key, value)
         self.positions[:, : self.tail] = positions
         for name, column in columns.items():
             self.columns[name][:, : self.tail] = column
@@ -90,15 +94,12 @@ class OpenShelf(Shelf):
         self.tail = int(written[-1]) + 1 if len(written) else 0
         self.has_dead = not bool(self.alive[:, : self.tail].all())
 
-    def views(self) -> tuple[Tensor, Tensor] | None:
-        """Return keys and values (kv_heads, tail, head_dim) in place, if the pages lie in runs."""
-        key = self._view(self.key_arena, self.key_pages)
-        value = self._view(self.value_arena, self.value_pages)
-        return None if key is None or value is None else (key, value)
-
-    def copies(self) -> tuple[Tensor, Tensor]:
-        """Return keys and values (kv_heads, tail, head_dim), gathered."""
-        return self.tokens(torch.arange(self.tail).expand(self.kv_heads, -1))
+    def in_order(self) -> tuple[Tensor, Tensor]:
+        """Return keys and values (kv_heads, tail, head_dim): in place where pages lie in runs."""
+        runs = self._runs()
+        if runs is None:
+            return self.tokens(torch.arange(self.tail).expand(self.kv_heads, -1))
+        return runs[0][:, : self.tail], runs[1][:, : self.tail]
 
     def fork(self) -> OpenShelf:
         """Return a shelf with the same content that shares the pages until one is written."""
@@ -107,18 +108,40 @@ class OpenShelf(Shelf):
         twin.tail = self.tail
         return twin
 
+    def _scatter(self, slots: Tensor, key: Tensor, value: Tensor, positions: Tensor,
+                 columns: Mapping[str, Tensor]) -> None:
+        self._own()
+        key_rows, value_rows = (
+            self._rows(pages, slots) for pages in (self.key_pages, self.value_pages)
+        )
+        self._typed(self.key_arena)[key_rows] = self.codec.narrow(key)
+        self._typed(self.value_arena)[value_rows] = self.codec.narrow(value)
+        self.positions.scatter_(1, slots, positions.to(torch.int32).expand_as(slots))
+        for name, column in columns.items():
+            self.columns[name].scatter_(1, slots[: column.shape[0]], column)
+
+    def _write_tail(self, key: Tensor, value: Tensor) -> None:
+        first = self.tail
+        self.tail += key.shape[1]
+        runs = self._runs()
+        if runs is not None:
+            runs[0][:, first : self.tail] = self.codec.narrow(key)
+            runs[1][:, first : self.tail] = self.codec.narrow(value)
+            return
+        slots = torch.arange(first, self.tail).expand(self.kv_heads, -1)
+        for arena, pages, states in (
+            (self.key_arena, self.key_pages, key), (self.value_arena, self.value_pages, value)
+        ):
+            self._typed(arena)[self._rows(pages, slots)] = self.codec.narrow(states)
+
     def _room(self, tokens: int) -> Tensor:
-        """Return slots (kv_heads, tokens) to write: dead ones first, then unwritten ones."""
+        """Return dead slots to write (kv_heads, tokens); take new blocks where they lack."""
         free = ~self.alive
         missing = tokens - int(free.sum(1).min())
         if missing > 0:
             self.extend(-(-missing // self.codec.slots))
             free = ~self.alive
-        if not self.has_dead:
-            slots = torch.arange(self.tail, self.tail + tokens).expand(self.kv_heads, -1)
-        else:
-            order = free.to(torch.int8).argsort(dim=1, descending=True, stable=True)
-            slots = order[:, :tokens]
+        slots = free.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :tokens]
         if tokens:
             self.tail = max(self.tail, int(slots.max()) + 1)
         return slots
@@ -131,18 +154,25 @@ class OpenShelf(Shelf):
         size = self.codec.slots
         return pages.gather(1, slots // size) * size + slots % size
 
-    def _place(self, arena: Tensor, pages: Tensor, slots: Tensor, states: Tensor) -> None:
-        self._typed(arena)[self._rows(pages, slots)] = self.codec.narrow(states)
+    def _runs(self) -> tuple[Tensor, Tensor] | None:
+        """Return keys and values (kv_heads, slots, head_dim) in place, if pages lie in runs."""
+        if self._viewed is not self.key_pages:
+            key = self._view(self.key_arena, self.key_pages)
+            value = self._view(self.value_arena, self.value_pages)
+            self._views = None if key is None or value is None else (key, value)
+            self._viewed = self.key_pages
+        return self._views
 
     def _view(self, arena: Tensor, pages: Tensor) -> Tensor | None:
         heads, blocks = pages.shape
-        size, width = self.codec.slots, self.codec.head_dim
-        first = pages[0, 0]
-        step = int(pages[1, 0] - first) if heads > 1 else blocks
-        run = first + step * self._heads + torch.arange(blocks)
+        if not blocks:
+            return None
+        first = int(pages[0, 0])
+        step = int(pages[1, 0]) - first if heads > 1 else blocks
+        run = first + step * torch.arange(heads)[:, None] + torch.arange(blocks)
         if not torch.equal(run, pages):
             return None
+        size, width = self.codec.slots, self.codec.head_dim
         return self._typed(arena).as_strided(
-            (heads, self.tail, width), (step * size * width, width, 1),
-            int(first) * size * width,
+            (heads, blocks * size, width), (step * size * width, width, 1), first * size * width
         )

@@ -208,17 +208,19 @@ class Shelf:
         """Copy the pages that other shelves own too."""
         if not self._forked:
             return
-        for size, pages in (
-            (self.codec.key_bytes, self.key_pages), (self.codec.value_bytes, self.value_pages)
-        ):
-            shared = self.pool.is_shared(size, pages)
-            old = pages[shared]
-            new = self.pool.take(size, len(old))
-            arena = self.pool.arena(size)
-            arena[new] = arena[old]
-            self.pool.give(size, old)
-            pages[shared] = new
+        self.key_pages = self._copied(self.codec.key_bytes, self.key_pages)
+        self.value_pages = self._copied(self.codec.value_bytes, self.value_pages)
         self._forked = False
+
+    def _copied(self, size: int, pages: Tensor) -> Tensor:
+        """Return the page numbers with copies in the place of shared pages."""
+        shared = self.pool.is_shared(size, pages)
+        old = pages[shared]
+        new = self.pool.take(size, len(old))
+        arena = self.pool.arena(size)
+        arena[new] = arena[old]
+        self.pool.give(size, old)
+        return pages.masked_scatter(shared, new)
 
     def _slots_of(self, blocks: Tensor) -> Tensor:
         """Return the slots (kv_heads, slots) of blocks (kv_heads, blocks)."""
