@@ -1,54 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caches of several sessions as one batch: joined with padding, grown together, parted again.
+"""Caches of several sessions as one batch: each row goes on in its own session, nothing is copied.
 
-A lone session is not copied: its own cache grows in place, so that any cache class of
-transformers serves there. Padding stands on the left of each chunk and is masked.
-Knows tensors of keys and values; knows no model, no plan and no session.
+A lone session's cache may be any that transformers knows; a batch needs compressed ones. Rows
+whose new tokens are fewer are padded on the left; padding enters no cache. Knows no model, no
+plan and no instruction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from cloud_backbone.kv_cache.compressed_cache import CompressedCache
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache, DynamicCache
+from transformers.cache_utils import Cache
+
+
+def length_of(cache: Cache) -> int:
+    """Count the tokens of a cache, also those that came in while it was a row of a batch."""
+    if isinstance(cache, CompressedCache):
+        cache.align()
+    return int(cache.get_seq_length())
 
 
 def keep_first(cache: Cache, tokens: int) -> None:
     """Drop all but the first ``tokens`` of a cache."""
-    surplus = cache.get_seq_length() - tokens
+    surplus = length_of(cache) - tokens
     if surplus > 0:
         # A negative count means "remove" in every version of the library; a positive one does not.
         cache.crop(-surplus)
 
 
-class CacheRows:
-    """One cache per row; ``append`` says which slots a chunk may look at.
+def commit(cache: Cache) -> None:
+    """Let the policy of each session drop and encode what is due."""
+    if isinstance(cache, CompressedCache):
+        for session in cache.sessions:
+            if not session.policy.lossless:
+                session.commit()
 
-    Slots are columns of the joint cache; a token's position in its sequence is counted apart.
+
+class CacheRows:
+    """One session per row; ``append`` says whom the new tokens of a chunk may look at.
+
+    Columns of a mask are positions of the past, as many as the longest row has, then new tokens.
     """
 
     def __init__(self, caches: Sequence[Cache]) -> None:
-        self.lengths = [cache.get_seq_length() for cache in caches]
+        self.lengths = [length_of(cache) for cache in caches]
         self._alone = len(caches) == 1
-        slots = max(self.lengths)
-        self._filled = torch.zeros(len(caches), slots, dtype=torch.bool)  # (batch, slots)
-        for row, length in enumerate(self.lengths):
-            self._filled[row, slots - length :] = True
-        self.cache = caches[0] if self._alone else _join(caches, slots)
+        self.cache = caches[0] if self._alone else CompressedCache.joined(caches)
 
     def append(self, chunks: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor, Tensor | None]:
         """Lay out the next tokens of each row; an empty chunk leaves its row as it is.
 
         Returns:
-            tokens (batch, tokens), positions (batch, tokens), mask (batch, 1, tokens, slots).
+            tokens (batch, tokens), positions (batch, tokens), mask (batch, 1, tokens, columns).
         """
         width = max(len(chunk) for chunk in chunks)
         tokens = torch.zeros(len(chunks), width, dtype=torch.long)
         positions = torch.zeros(len(chunks), width, dtype=torch.long)
         fresh = torch.zeros(len(chunks), width, dtype=torch.bool)
+        before = list(self.lengths)
         for row, chunk in enumerate(chunks):
             if not chunk:
                 continue
@@ -57,11 +69,7 @@ class CacheRows:
             positions[row, -len(chunk) :] = torch.arange(start, start + len(chunk))
             fresh[row, -len(chunk) :] = True
             self.lengths[row] += len(chunk)
-        before = self._filled
-        self._filled = torch.cat([before, fresh], 1)
-        if self._alone and (width == 1 or before.shape[1] == 0):
-            return tokens, positions, None
-        return tokens, positions, _mask(before, fresh)
+        return tokens, positions, None if self._alone else _mask(before, fresh)
 
     def retract(self, row: int, tokens: int) -> None:
         """Take back the last tokens of a row; they must be of its last chunk."""
@@ -70,53 +78,23 @@ class CacheRows:
         self.lengths[row] -= tokens
         if self._alone:
             keep_first(self.cache, self.lengths[row])
-            self._filled = self._filled[:, : self.lengths[row]]
         else:
-            self._filled[row, -tokens:] = False
+            self.cache.sessions[row].crop(self.lengths[row])
 
-    def part(self) -> list[Cache]:
-        """Return each row's cache without padding."""
-        if self._alone:
-            return [self.cache]
-        return [self._row(row) for row in range(len(self.lengths))]
+    def align(self) -> None:
+        """Be ready for the next chunk, after rows took tokens back."""
+        if not self._alone:
+            self.cache.align()
 
-    def _row(self, row: int) -> Cache:
-        cache = DynamicCache()
-        slots = self._filled[row].nonzero()[:, 0]
-        layers: list[Any] = self.cache.layers
-        for index, layer in enumerate(layers):
-            places = slots.to(layer.keys.device)
-            keys = layer.keys[row : row + 1].index_select(2, places)
-            values = layer.values[row : row + 1].index_select(2, places)
-            cache.update(keys, values, index)
-        return cache
+    def commit(self) -> None:
+        """Let the policies drop and encode what is due, now that no token is taken back."""
+        commit(self.cache)
 
 
-def _mask(before: Tensor, fresh: Tensor) -> Tensor:
-    """Return who looks at whom: real slots that came before, and always oneself."""
-    batch, width = fresh.shape
-    past = before[:, None, :].expand(batch, width, before.shape[1])
+def _mask(before: Sequence[int], fresh: Tensor) -> Tensor:
+    """Return who looks at whom: all that came before in its row, new tokens up to itself."""
+    width = fresh.shape[1]
+    past = torch.arange(max(before)) < torch.tensor(before)[:, None]  # (batch, columns)
     causal = torch.ones(width, width, dtype=torch.bool).tril()
-    # A padding token looks at itself: a row of a mask without any True gives NaN.
-    own = (causal & fresh[:, None, :]) | torch.eye(width, dtype=torch.bool)
-    return torch.cat([past, own], 2)[:, None]  # (batch, 1, tokens, slots)
-
-
-def _join(caches: Sequence[Cache], slots: int) -> Cache:
-    joint = DynamicCache()
-    rows: list[list[Any]] = [cache.layers if cache.get_seq_length() else [] for cache in caches]
-    full = max(rows, key=len)
-    for index, example in enumerate(full):
-        keys = [_pad(row[index].keys if row else None, slots, example.keys) for row in rows]
-        values = [_pad(row[index].values if row else None, slots, example.values) for row in rows]
-        joint.update(torch.cat(keys), torch.cat(values), index)
-    return joint
-
-
-def _pad(states: Tensor | None, slots: int, example: Tensor) -> Tensor:
-    """Return keys or values (1, heads, slots, head_dim), zeros on the left."""
-    _, heads, _, size = example.shape
-    padded = example.new_zeros(1, heads, slots, size)
-    if states is not None and states.shape[2]:
-        padded[:, :, slots - states.shape[2] :] = states
-    return padded
+    own = causal & fresh[:, None, :]
+    return torch.cat([past[:, None, :].expand(-1, width, -1), own], 2)[:, None]

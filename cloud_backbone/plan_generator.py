@@ -91,13 +91,13 @@ class PlanGenerator:
                 scenes = self.backbone.see([question.image for question in questions])
             with stopwatch.measure('prefill'):
                 rows = [self._row(question) for question in questions]
-                caches = CacheRows([question.cache.cache for question in questions])
+                caches = CacheRows([question.cache.open(self.backbone) for question in questions])
                 fresh = [row.tokens[row.reused :] for row in rows]
                 prediction = self._predict(rows, caches, fresh, scenes)
             with stopwatch.measure('decode'):
                 self._decode(rows, caches, prediction)
-                parted = zip(questions, rows, caches.part(), scenes, strict=True)
-                return [self._finish(*part) for part in parted]
+                asked = zip(questions, rows, scenes, strict=True)
+                return [self._finish(*parts) for parts in asked]
         except BaseException:
             for question in questions:
                 question.cache.clear()
@@ -119,6 +119,7 @@ class PlanGenerator:
         """Compute the next tokens of each row and a guess; an empty chunk leaves a row alone."""
         for row, chunk in zip(rows, chunks, strict=True):
             row.guess = row.writer.guess(row.hint) if chunk and self._guess else []
+        caches.align()
         tokens, positions, mask = caches.append(
             [[*chunk, *row.guess] for row, chunk in zip(rows, chunks, strict=True)]
         )
@@ -131,13 +132,20 @@ class PlanGenerator:
     def _decode(
         self, rows: Sequence[_Row], caches: CacheRows, prediction: Prediction
     ) -> None:
-        """Let all rows write until every draft is complete, one forward at a time."""
+        """Let all rows write until every draft is complete, one forward at a time.
+
+        What was computed before is settled first: plans are written from what the policy keeps.
+        """
         active = [True] * len(rows)
+        written = False
         while True:
             chunks = [
                 self._take(row, index, caches, prediction) if active[index] else []
                 for index, row in enumerate(rows)
             ]
+            if not written:
+                caches.commit()
+                written = True
             active = [bool(chunk) for chunk in chunks]
             if not any(active):
                 return
@@ -160,12 +168,13 @@ class PlanGenerator:
         row.tokens += chunk
         return chunk
 
-    def _finish(self, question: Question, row: _Row, cache: Cache, scene: Scene) -> Written:
+    def _finish(self, question: Question, row: _Row, scene: Scene) -> Written:
         draft, reused = _draft_of(row), row.reused
         fault, computed = self._fault(draft), len(row.tokens) - row.reused
         contradicts = draft.outcome == 'refused' and is_seen(draft.a, scene.sightings)
         if fault is not None or contradicts:
             kept = len(row.prompt.tokens) - 1
+            cache = question.cache.open(self.backbone)
             row = self._correct(row, cache, kept, refusable=not contradicts)
             computed += len(row.tokens) - kept
             if min(row.writer.probabilities) >= LEAST_PROBABILITY or contradicts:
@@ -176,7 +185,7 @@ class PlanGenerator:
         latent: tuple[float, ...] = ()
         if fault is None and row.state is not None and self._wants_latent(draft):
             latent = tuple(self.backbone.latent(row.state))
-        question.cache.hold(cache, row.tokens, row.prompt.stable, thought_of(draft))
+        question.cache.hold(row.tokens, row.prompt.stable, thought_of(draft))
         return Written(draft, row.writer.confidence, fault, latent, reused, computed)
 
     def _fault(self, draft: PlanDraft) -> str | None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The key-value cache that one session keeps between turns, with the tokens it was made from.
 
-Grows by appending and shrinks by cropping its end, nothing else. Knows no model and no plan.
+Grows by appending and shrinks by cropping its end; what a policy drops or encodes in between is
+the policy's business. Knows no model and no plan.
 """
 
 from __future__ import annotations
@@ -9,24 +10,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cloud_backbone.cache_rows import keep_first
-from cloud_backbone.model.backbone import Prompt
-from transformers.cache_utils import Cache, DynamicCache
+from cloud_backbone.cache_rows import commit, keep_first, length_of
+from cloud_backbone.kv_cache.block_pool import BlockPool
+from cloud_backbone.kv_cache.compressed_cache import CompressedCache, DEFAULT_POOL_BYTES
+from cloud_backbone.kv_cache.policy import Policy
+from cloud_backbone.model.backbone import Backbone, Prompt
+from transformers.cache_utils import Cache
 
 
 class SessionCache:
-    """Keys and values of ``tokens``; the cache may be any that transformers knows."""
+    """Keys and values of ``tokens``.
 
-    def __init__(self) -> None:
-        self.clear()
+    Args:
+        pool: where memory comes from; None: a pool of its own.
+        policy: how tokens are kept; by default as they are.
+        budget_bytes: the most that is kept between turns [B]; None: no limit.
+    """
 
-    def clear(self) -> None:
-        """Forget everything, for example after an error in the middle of a turn."""
-        self.cache: Cache = DynamicCache()
+    def __init__(
+        self, pool: BlockPool | None = None, policy: Policy | None = None,
+        budget_bytes: int | None = None,
+    ) -> None:
+        self.pool = pool or BlockPool(DEFAULT_POOL_BYTES)
+        self.policy, self.budget_bytes = policy or Policy(), budget_bytes
+        self.byte_count = 0
+        """Bytes that are kept since the last turn [B]."""
+        self._cache: Cache | None = None
         self._tokens: tuple[int, ...] = ()
         self._stable = 0
         self.last_text = ''
         """What was last written for this very instruction, if anything."""
+
+    def open(self, backbone: Backbone) -> Cache:
+        """Return the cache; its first use makes it."""
+        if self._cache is None:
+            self._cache = backbone.new_cache(self.pool, self.policy, self.budget_bytes)
+        return self._cache
+
+    def clear(self) -> None:
+        """Forget everything, for example after an error in the middle of a turn."""
+        if isinstance(self._cache, CompressedCache):
+            self._cache.close()
+        self._cache, self._tokens, self._stable = None, (), 0
+        self.byte_count, self.last_text = 0, ''
 
     def reuse(self, prompt: Prompt) -> int:
         """Crop to the tokens that this prompt begins with; return how many are left.
@@ -39,25 +65,34 @@ class SessionCache:
             shared += 1
         if shared < prompt.stable or self._stable != prompt.stable:
             self.last_text = ''
-        keep_first(self.cache, shared)
+        if self._cache is not None:
+            keep_first(self._cache, shared)
         self._tokens = self._tokens[:shared]
         return shared
 
-    def hold(self, cache: Cache, tokens: Sequence[int], stable: int, text: str) -> None:
-        """Take over a cache of exactly these tokens, the first ``stable`` without image."""
-        held = cache.get_seq_length()
+    def hold(self, tokens: Sequence[int], stable: int, text: str) -> None:
+        """Keep what the cache holds now: exactly these tokens, the first ``stable`` without image.
+
+        What the policy does not keep goes now.
+        """
+        assert self._cache is not None, 'hold before open'
+        held = length_of(self._cache)
         assert held == len(tokens), f'cache holds {held} tokens, told {len(tokens)}'
-        self.cache, self._tokens, self._stable = cache, tuple(tokens), stable
+        commit(self._cache)
+        self._tokens, self._stable = tuple(tokens), stable
         self.last_text = text
+        self.byte_count = _bytes_of(self._cache)
 
     def __len__(self) -> int:
         """Count the tokens held."""
         return len(self._tokens)
 
-    @property
-    def byte_count(self) -> int:
-        """Bytes of all keys and values [B]."""
-        layers: list[Any] = self.cache.layers if len(self) else []
-        # Layers that keep no keys (linear attention) have no such attributes.
-        owned = [getattr(layer, name, None) for layer in layers for name in ('keys', 'values')]
-        return sum(part.numel() * part.element_size() for part in owned if part is not None)
+
+def _bytes_of(cache: Cache) -> int:
+    """Return the bytes of every tensor of a cache [B]."""
+    if isinstance(cache, CompressedCache):
+        return cache.nbytes()
+    layers: list[Any] = cache.layers
+    # Layers that keep no keys (linear attention) have no such attributes.
+    owned = [getattr(layer, name, None) for layer in layers for name in ('keys', 'values')]
+    return sum(part.numel() * part.element_size() for part in owned if part is not None)

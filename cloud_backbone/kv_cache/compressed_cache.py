@@ -42,6 +42,7 @@ class CompressedCache(Cache):  # type: ignore[misc]
         self.policy = find_policy(policy) if isinstance(policy, str) else policy
         self.pool = pool or BlockPool(DEFAULT_POOL_BYTES)
         self._budget = {'budget_bytes': budget_bytes, 'slots': slots}
+        self._config = config
         self.sessions: list[KVSession] = list(sessions)
         layers: list[Any] = [
             KVStore(index, self._sessions_of) if type(layer) is DynamicLayer else layer
@@ -50,10 +51,30 @@ class CompressedCache(Cache):  # type: ignore[misc]
         self._kept = [layer.layer for layer in layers if isinstance(layer, KVStore)]
         if not self._kept:
             raise CacheError('no layer of this model has full attention: nothing to compress')
-        for layer in layers:
-            if isinstance(layer, KVStore):
-                layer.columns = max((len(session) for session in sessions), default=0)
         super().__init__(layers=layers)
+        self.align()
+
+    @classmethod
+    def joined(cls, caches: Sequence[CompressedCache]) -> CompressedCache:
+        """Return a cache whose rows are the sessions of several caches of one model."""
+        first = caches[0]
+        sessions = [session for cache in caches for session in cache.sessions]
+        return cls(first._config, first.policy, pool=first.pool, sessions=sessions)
+
+    def begin(self) -> KVSession:
+        """Return the session of a cache of one sequence, before its first token if need be."""
+        (session,) = self._sessions_of(1)
+        return session
+
+    def align(self) -> None:
+        """Count columns anew: as many as the longest session has tokens.
+
+        Sessions may have grown in another cache, or been cropped one by one.
+        """
+        columns = max((len(session) for session in self.sessions), default=0)
+        for layer in self.layers:
+            if isinstance(layer, KVStore):
+                layer.go_on(len(self.sessions), columns)
 
     def nbytes(self) -> int:
         """Bytes of every tensor of all sessions and of the library's own layers [B]."""
@@ -109,3 +130,12 @@ class CompressedCache(Cache):  # type: ignore[misc]
                 f'the cache holds {len(self.sessions)} sequences, the batch has {batch}'
             )
         return self.sessions
+
+
+def tentative_cache(
+    config: Any, pool: BlockPool, policy: Policy, budget_bytes: int | None
+) -> CompressedCache:
+    """Return an empty cache of one session whose new tokens can be taken back until committed."""
+    cache = CompressedCache(config, policy, budget_bytes, pool=pool)
+    cache.begin().tentative = True
+    return cache

@@ -15,8 +15,10 @@ from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.budgeter import cascade_budgets, pyramid, share, uniform
 from cloud_backbone.kv_cache.byte_budget import blocks_for, trim
 from cloud_backbone.kv_cache.errors import BudgetError, CacheError
+from cloud_backbone.kv_cache.key_bias import KeyBias
 from cloud_backbone.kv_cache.kv_row import KVRow
 from cloud_backbone.kv_cache.policy import Policy
+from cloud_backbone.kv_cache.rope_positions import RopePositions
 import torch
 from torch import Tensor
 
@@ -41,11 +43,14 @@ class KVSession:
         self.pool, self.policy, self.layers = pool, policy, list(layers)
         self.budget_bytes, self.slots = budget_bytes, slots
         self.rows: dict[int, KVRow] = {}
+        self.rope = RopePositions()
         self.tentative = False
         """While True, new tokens may still be taken back: nothing is dropped or encoded."""
         self._limits: dict[int, int] | None = None
         self._total: int | None = None
         self._preferences: dict[int, float] = {}
+        self._waiting: dict[int, float] = {}
+        """Preferences of tokens that may still be taken back."""
         self._finalizer = weakref.finalize(self, _give_back, self.rows)
 
     def __enter__(self) -> KVSession:
@@ -63,16 +68,35 @@ class KVSession:
         _give_back(self.rows)
         self._limits, self._total = None, None
         self._preferences.clear()
+        self._waiting.clear()
 
     def nbytes(self) -> int:
         """Bytes of every tensor that the session owns [B]."""
-        return sum(row.nbytes() for row in self.rows.values())
+        return sum(row.nbytes() for row in self.rows.values()) + self.rope.nbytes()
 
-    def row(self, layer: int, kv_heads: int, head_dim: int, dtype: torch.dtype) -> KVRow:
+    def row(
+        self, layer: int, kv_heads: int, head_dim: int, dtype: torch.dtype,
+        bias: KeyBias | None = None,
+    ) -> KVRow:
         """Return the row of a layer; it is made with the layer's first token."""
         if layer not in self.rows:
-            self.rows[layer] = KVRow(self.pool, self.policy, layer, kv_heads, head_dim, dtype)
+            self.rows[layer] = KVRow(
+                self.pool, self.policy, layer, kv_heads, head_dim, dtype, bias, self.rope
+            )
         return self.rows[layer]
+
+    def place(self, layer: int, spots: Tensor) -> None:
+        """Learn rotary positions (axes, tokens) of tokens to come; their bytes cost blocks."""
+        before = self.rope.nbytes()
+        self.rope.extend(self.rows[layer].seen, spots)
+        if self.rope.nbytes() == before or self.budget_bytes is None:
+            return
+        self._total = None
+        total, limits = self._total_of(layer), self._limits
+        if limits is not None and total is not None:
+            count, size = len(limits), self.policy.block
+            blocks = share(total, list(limits.values()), [total] * count, [1] * count)
+            self._limits = {index: part * size for index, part in zip(limits, blocks, strict=True)}
 
     def take(
         self, layer: int, key: Tensor, value: Tensor, columns: Mapping[str, Tensor],
@@ -95,11 +119,18 @@ class KVSession:
             if not self.tentative:
                 row.make_room(tokens, limit)
         row.append(key, value, columns)
-        if not self.tentative and not self.policy.lossless:
+        if self.tentative:
+            self._waiting |= self._wants(layer, preference)
+        elif not self.policy.lossless:
             self._settle(layer, preference)
 
     def commit(self) -> None:
         """Keep the tokens that could be taken back; drop and encode what is due."""
+        waiting, self._waiting = self._waiting, {}
+        if list(waiting) == self.layers:
+            self._preferences = waiting
+            self._cascade(last=True)
+            return
         for layer, row in self.rows.items():
             row.settle(self._limit(layer))
             trim(row)
@@ -123,21 +154,29 @@ class KVSession:
         twin = KVSession(
             self.pool, self.policy, self.layers, budget_bytes=self.budget_bytes, slots=self.slots
         )
-        twin.rows.update({layer: row.fork() for layer, row in self.rows.items()})
+        twin.rope = self.rope.fork()
+        twin.rows.update({layer: row.fork(twin.rope) for layer, row in self.rows.items()})
         twin._limits = None if self._limits is None else dict(self._limits)
         twin._total, twin.tentative = self._total, self.tentative
-        twin._preferences = dict(self._preferences)
+        twin._preferences, twin._waiting = dict(self._preferences), dict(self._waiting)
         return twin
 
     def _settle(self, layer: int, preference: float | None) -> None:
-        if preference is None or self.policy.share != 'cake' or self._total_of(layer) is None:
+        wants = self._wants(layer, preference)
+        if not wants:
             self.rows[layer].settle(self._limit(layer))
             trim(self.rows[layer])
             return
         if layer == self.layers[0]:
             self._preferences.clear()
-        self._preferences[layer] = preference
+        self._preferences |= wants
         self._cascade(last=layer == self.layers[-1])
+
+    def _wants(self, layer: int, preference: float | None) -> dict[int, float]:
+        """Return layer -> preference where it decides about the shares; else nothing."""
+        if preference is None or self.policy.share != 'cake' or self._total_of(layer) is None:
+            return {}
+        return {layer: preference}
 
     def _cascade(self, last: bool) -> None:
         """Share the whole budget among the layers so far; evict now, encode after the last."""
@@ -186,7 +225,7 @@ class KVSession:
         if self._total is None and (self.budget_bytes is not None or self.slots is not None):
             row, count = self.rows[layer], len(self.layers)
             if self.budget_bytes is not None:
-                self._total = blocks_for(row, count, self.budget_bytes)
+                self._total = blocks_for(row, count, self.budget_bytes - self.rope.nbytes())
             else:
                 assert self.slots is not None
                 self._total = max(self.slots * count // self.policy.block, count)

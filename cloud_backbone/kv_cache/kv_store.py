@@ -62,6 +62,10 @@ class KVStore(CacheLayerMixin):  # type: ignore[misc]
         self._batch = key_states.shape[0]
         self.is_initialized = True
 
+    def go_on(self, batch: int, columns: int) -> None:
+        """Follow rows that were filled or cropped elsewhere."""
+        self._batch, self.columns = batch, columns
+
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:

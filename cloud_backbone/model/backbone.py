@@ -14,6 +14,8 @@ from typing import Protocol
 
 from cloud_backbone.constrained_decoding import PlanLanguage
 from cloud_backbone.errors import StartError
+from cloud_backbone.kv_cache.block_pool import BlockPool
+from cloud_backbone.kv_cache.policy import Policy
 from cloud_backbone.sighting import Sighting
 import numpy as np
 from numpy.typing import NDArray
@@ -80,13 +82,18 @@ class Backbone(Protocol):
     """Width and height of the images it wants [px]."""
     latent_size: int
     can_batch: bool
-    """Whether rows of several sessions may share a forward."""
+    """Whether rows of several sessions may share a forward; their caches are compressed ones."""
+    can_compress: bool
+    """Whether caches may have other policies than ``full``, and budgets."""
 
     def prompt(self, instruction: str) -> Prompt:
         """Return the tokens that ask for a plan."""
 
     def see(self, images: Sequence[Image]) -> list[Scene]:
         """Encode images of ``image_size``."""
+
+    def new_cache(self, pool: BlockPool, policy: Policy, budget_bytes: int | None) -> Cache:
+        """Return an empty cache for one session; what is new in it may be taken back."""
 
     def forward(self, chunk: Chunk, cache: Cache) -> Prediction:
         """Append the chunk to the cache and predict what follows it."""

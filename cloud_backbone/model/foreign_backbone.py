@@ -15,6 +15,11 @@ from typing import Any
 
 from cloud_backbone.constrained_decoding import PlanLanguage
 from cloud_backbone.errors import StartError
+from cloud_backbone.kv_cache.block_pool import BlockPool
+from cloud_backbone.kv_cache.compressed_cache import tentative_cache
+from cloud_backbone.kv_cache.errors import CacheError
+from cloud_backbone.kv_cache.hook import attach
+from cloud_backbone.kv_cache.policy import Policy
 from cloud_backbone.model.backbone import Chunk, Image, Prediction, Prompt, Scene
 from cloud_backbone.model.checkpoint_files import fingerprint, load_model
 from cloud_backbone.model.foreign_processor import load_processor
@@ -24,7 +29,7 @@ import numpy as np
 from PIL import Image as PillowImage
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 IMAGE_SIZE = (224, 224)
 TEXT_INPUTS = ('input_ids', 'attention_mask', 'token_type_ids', 'mm_token_type_ids')
@@ -55,6 +60,7 @@ class ForeignBackbone:
         self._keeps_logits = 'logits_to_keep' in parameters
         self._image_text = self._template('')
         self._prompts: dict[str, Prompt] = {}
+        self.can_compress = _can_compress(model)
 
     @classmethod
     def load(cls, path: Path, *, threads: int, device: str) -> ForeignBackbone:
@@ -80,6 +86,12 @@ class ForeignBackbone:
             pixels = {name: value for name, value in inputs.items() if name not in TEXT_INPUTS}
             scenes.append(Scene({name: self._place(value) for name, value in pixels.items()}))
         return scenes
+
+    def new_cache(self, pool: BlockPool, policy: Policy, budget_bytes: int | None) -> Cache:
+        """Return an empty cache: a compressed one where the model allows it."""
+        if self.can_compress:
+            return tentative_cache(self._model.config, pool, policy, budget_bytes)
+        return DynamicCache()
 
     @torch.inference_mode()
     def forward(self, chunk: Chunk, cache: Cache) -> Prediction:
@@ -140,6 +152,22 @@ class ForeignBackbone:
     def _place(self, tensor: Tensor) -> Tensor:
         dtype = self._model.dtype if tensor.is_floating_point() else tensor.dtype
         return tensor.to(self._model.device, dtype)
+
+
+def _can_compress(model: Any) -> bool:
+    """Let the model attend through compressed caches; say whether it does.
+
+    Not where some layers are no plain attention over all tokens: such layers cannot take back
+    what was guessed, and the library's growing cache can.
+    """
+    layers: list[Any] = DynamicCache(config=model.config).layers
+    if not layers or any(type(layer) is not DynamicLayer for layer in layers):
+        return False
+    try:
+        attach(model)
+    except (CacheError, ValueError):
+        return False
+    return True
 
 
 def _positions(positions: Tensor, prompt: Prompt) -> Tensor:

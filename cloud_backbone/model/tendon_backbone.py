@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from cloud_backbone.constrained_decoding import PlanLanguage
+from cloud_backbone.kv_cache.block_pool import BlockPool
+from cloud_backbone.kv_cache.compressed_cache import tentative_cache
+from cloud_backbone.kv_cache.hook import attach
+from cloud_backbone.kv_cache.policy import Policy
 from cloud_backbone.model.backbone import Chunk, Image, Prediction, Prompt, Scene
 from cloud_backbone.model.checkpoint_files import fingerprint, load_model, load_processor
 from cloud_backbone.model.configuration import COLOURS, KINDS
@@ -31,6 +35,7 @@ class TendonBackbone:
     """Distilled model, its tokenizer and its vocabulary."""
 
     can_batch = True
+    can_compress = True
 
     def __init__(
         self,
@@ -48,6 +53,7 @@ class TendonBackbone:
         self._model = model
         self._image_ids = image_ids(config)
         self._tokenizer = tokenizer
+        attach(model)
 
     @classmethod
     def load(cls, path: Path, *, threads: int, device: str) -> TendonBackbone:
@@ -71,6 +77,10 @@ class TendonBackbone:
             Scene({'image_features': row[None]}, sightings)
             for row, sightings in zip(seen.tokens, sightings_of(seen.candidates), strict=True)
         ]
+
+    def new_cache(self, pool: BlockPool, policy: Policy, budget_bytes: int | None) -> Cache:
+        """Return an empty cache."""
+        return tentative_cache(self._model.config, pool, policy, budget_bytes)
 
     @torch.inference_mode()
     def forward(self, chunk: Chunk, cache: Cache) -> Prediction:

@@ -82,7 +82,7 @@ def _compute(
 
     prompt = backbone.prompt(asked.instruction)
     image = backbone.see([asked.image])
-    rows = CacheRows([asked.cache.cache])
+    rows = CacheRows([asked.cache.open(backbone)])
     for number, chunk in enumerate(chunks):
         tokens, positions, mask = rows.append([chunk])
         scenes = image if number == 1 else None

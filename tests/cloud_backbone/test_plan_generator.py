@@ -11,6 +11,7 @@ from cloud_backbone.session_cache import SessionCache
 import numpy as np
 from protos.latency import Stopwatch
 import pytest
+import torch
 
 from tests.fakes.leaning_backbone import LeaningBackbone
 from tests.fakes.scripted_backbone import ByteCodec, PICK, ScriptedBackbone
@@ -103,9 +104,12 @@ def test_batch_gives_each_session_its_own_cache_back(backbone: Backbone) -> None
     )
     assert len(alone) == len(together) > 0
     assert alone.byte_count == together.byte_count
-    for one, two in zip(alone.cache.layers, together.cache.layers, strict=True):
-        assert np.allclose(one.keys, two.keys, atol=1e-4)
-        assert np.allclose(one.values, two.values, atol=1e-4)
+    first, second = (cache.open(backbone).begin() for cache in (alone, together))
+    assert first.rows.keys() == second.rows.keys() != set()
+    for one, two in zip(first.rows.values(), second.rows.values(), strict=True):
+        slots = torch.arange(len(alone)).expand(one.kv_heads, -1)
+        for states, same in zip(one.open.tokens(slots), two.open.tokens(slots), strict=True):
+            assert np.allclose(states, same, atol=1e-4)
 
 
 def test_second_turn_computes_the_new_image_only(backbone: Backbone) -> None:
@@ -199,7 +203,7 @@ def test_wrong_guess_leaves_no_trace() -> None:
     instruction = 'pick up the green ball, white bin, push'
     ask(backbone, Question(instruction, image(0, backbone), cache))
     assert len(cache) == len(instruction) + 1 + len(ByteCodec().encode(PUT))
-    assert cache.cache.get_seq_length() == len(cache)
+    assert cache.open(backbone).get_seq_length() == len(cache)
 
 
 def test_stages_are_timed_and_errors_clear_the_cache() -> None:

@@ -22,8 +22,9 @@ class LeaningBackbone:
         self.fingerprint = backbone.fingerprint
         self.image_size = backbone.image_size
         self.latent_size = backbone.latent_size
-        self.can_batch = True
+        self.can_batch = self.can_compress = True
         self.prompt, self.latent = backbone.prompt, backbone.latent
+        self.new_cache = backbone.new_cache
 
     def see(self, images: Sequence[Image]) -> list[Scene]:
         """Encode images, without what a random vision head would claim to see in them."""

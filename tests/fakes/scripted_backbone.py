@@ -11,14 +11,20 @@ import re
 import time
 
 from cloud_backbone.constrained_decoding import PlanLanguage
+from cloud_backbone.kv_cache.block_pool import BlockPool
+from cloud_backbone.kv_cache.compressed_cache import tentative_cache
+from cloud_backbone.kv_cache.hook import attention
+from cloud_backbone.kv_cache.policy import Policy
 from cloud_backbone.model.backbone import Chunk, Image, Prediction, Prompt, Scene
 from cloud_backbone.plan_vocabulary import Vocabulary
 import torch
 from torch import Tensor
+from transformers import LlamaConfig
 from transformers.cache_utils import Cache
 
 IMAGE, LOCATION, VOCABULARY = 256, 300, 428
 CERTAIN = 20.0
+HEAD_DIM = 8
 PICK = ' The red cube is at <064><064>. Plan: reach A, grasp A, lift, hold.'
 
 
@@ -46,6 +52,7 @@ class ScriptedBackbone:
     image_size = (128, 128)
     latent_size = 2
     can_batch = True
+    can_compress = True
 
     def __init__(
         self, script: Callable[[str], str] = lambda instruction: PICK, delay_s: float = 0.0
@@ -71,12 +78,17 @@ class ScriptedBackbone:
             raise error
         return [Scene() for _ in images]
 
+    def new_cache(self, pool: BlockPool, policy: Policy, budget_bytes: int | None) -> Cache:
+        """Return an empty cache of one layer."""
+        return tentative_cache(LlamaConfig(num_hidden_layers=1), pool, policy, budget_bytes)
+
     def forward(self, chunk: Chunk, cache: Cache) -> Prediction:
         """Predict the script."""
         batch, width = chunk.tokens.shape
         self.forwards.append(width)
-        states = torch.zeros(batch, 1, width, 1)
-        cache.update(states, states, 0)
+        states = torch.zeros(batch, 1, width, HEAD_DIM)
+        key, value = cache.update(states, states, 0)
+        attention(torch.nn.Module(), states, key, value, chunk.mask)
         logits = torch.zeros(batch, chunk.predict, VOCABULARY)
         for row, prompt in enumerate(chunk.prompts):
             script = self._answer(prompt)
