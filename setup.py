@@ -109,8 +109,10 @@ class BuildExt(build_ext):
     def build_extension(self, ext: Extension) -> None:
         """Compile the kernel of the cache, or say in a sentence why there is none."""
         kernel = runpy.run_path(str(ROOT / 'cloud_backbone' / 'kv_cache' / 'kernel_build.py'))
-        trouble = kernel['build'](Path(self.get_ext_fullpath(ext.name)))
+        target = Path(self.get_ext_fullpath(ext.name))
+        trouble = kernel['build'](target)
         if trouble:
+            target.unlink(missing_ok=True)  # of an earlier build
             print(f'tendon: no compiled cache kernel, torch serves: {trouble}', file=sys.stderr)
 
     def get_ext_filename(self, fullname: str) -> str:
