@@ -12,9 +12,11 @@ from collections.abc import Mapping
 
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.errors import NonFiniteError
+from cloud_backbone.kv_cache.key_bias import KeyBias
 from cloud_backbone.kv_cache.open_shelf import OpenShelf
 from cloud_backbone.kv_cache.policy import Policy
 from cloud_backbone.kv_cache.ranking import best, protect, worst
+from cloud_backbone.kv_cache.rope_positions import RopePositions
 from cloud_backbone.kv_cache.sealing import seal
 from cloud_backbone.kv_cache.shelf import Shelf
 import torch
@@ -31,11 +33,13 @@ class KVRow:
         kv_heads: heads of keys and values.
         head_dim: channels of a head.
         dtype: type that the model computes in.
+        bias: what keys are stored without; only rows with a codec do so.
+        rope: rotary positions of the session.
     """
 
     def __init__(
         self, pool: BlockPool, policy: Policy, layer: int, kv_heads: int, head_dim: int,
-        dtype: torch.dtype,
+        dtype: torch.dtype, bias: KeyBias | None = None, rope: RopePositions | None = None,
     ) -> None:
         self.policy, self.layer = policy, layer
         self.kv_heads, self.head_dim = kv_heads, head_dim
@@ -43,6 +47,8 @@ class KVRow:
         self.open = OpenShelf(pool, policy.raw(head_dim, dtype), kv_heads, self.columns)
         codec = policy.codec(layer, kv_heads, head_dim)
         self.sealed = None if codec is None else Shelf(pool, codec, kv_heads, self.columns)
+        self.bias = None if codec is None else bias
+        self.rope = rope or RopePositions()
         self.seen = 0
         """Tokens so far, evicted ones included: the next token's position."""
         self.pins = torch.empty(0, 2, dtype=torch.int64)
@@ -72,6 +78,8 @@ class KVRow:
             PoolFullError: there is no page left.
         """
         positions = torch.arange(self.seen, self.seen + key.shape[1])
+        if self.bias is not None:
+            key = self.bias.remove(key, self.rope.of(positions))
         self.open.append(key, value, positions, columns)
         self.seen += key.shape[1]
 
@@ -98,12 +106,10 @@ class KVRow:
 
     def make_room(self, tokens: int, limit: int) -> None:
         """Drop the worst slots, so that ``tokens`` more stay within ``limit``; raw rows only."""
-        free = limit - int(self.open.alive.sum(1).max())
+        free = self.open.room + max(limit - self.open.tail, 0)
         if free < tokens:
             count = min(max(tokens - free, self.policy.drop_at_once), self.open.used)
-            doomed = worst(self.worth(self.open), self.open.positions, count)
-            self.open.positions.scatter_(1, doomed, -1)
-            self.open.has_dead = True
+            self.open.release(worst(self.worth(self.open), self.open.positions, count))
 
     def shrink(self, limit: int) -> None:
         """Keep the ``limit`` best slots of the open shelf, packed without gaps."""
@@ -155,6 +161,7 @@ class KVRow:
         if tokens >= self.seen:
             return
         self.seen = max(tokens, 0)
+        self.rope.cut(self.seen)
         self.open.drop_last(self.seen)
         if self.sealed is not None and self.sealed.slots:
             self.sealed.kill(self.sealed.positions >= self.seen)
@@ -166,14 +173,16 @@ class KVRow:
         self.open.tail = 0
         if self.sealed is not None:
             self.sealed.clear()
+        self.rope.cut(0)
         self.seen = 0
 
-    def fork(self) -> KVRow:
+    def fork(self, rope: RopePositions) -> KVRow:
         """Return a row with the same content; pages are shared until one side writes them."""
         twin = object.__new__(KVRow)
         twin.__dict__.update(self.__dict__)
         twin.open = self.open.fork()
         twin.sealed = None if self.sealed is None else self.sealed.fork()
+        twin.rope = rope
         return twin
 
     def _drop_empty(self, shelf: Shelf) -> None:

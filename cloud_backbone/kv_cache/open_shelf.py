@@ -8,6 +8,7 @@ until a block of them is encoded. Knows slots and tokens; does not know which to
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.columns import Columns
@@ -15,6 +16,27 @@ from cloud_backbone.kv_cache.raw import RawCodec
 from cloud_backbone.kv_cache.shelf import DEAD, Shelf
 import torch
 from torch import Tensor
+
+
+@dataclass(frozen=True)
+class _Holes:
+    """Dead slots (kv_heads, holes), and their rows in the arenas of keys and values."""
+
+    slots: Tensor
+    key_rows: Tensor
+    value_rows: Tensor
+
+    def first(self, count: int) -> _Holes:
+        """Return the first holes."""
+        return _Holes(
+            self.slots[:, :count], self.key_rows[:, :count], self.value_rows[:, :count]
+        )
+
+    def after(self, count: int) -> _Holes:
+        """Return the holes behind the first."""
+        return _Holes(
+            self.slots[:, count:], self.key_rows[:, count:], self.value_rows[:, count:]
+        )
 
 
 class OpenShelf(Shelf):
@@ -35,6 +57,8 @@ class OpenShelf(Shelf):
         super().__init__(pool, codec, kv_heads, columns)
         self.tail = 0
         """Slots from here on were never written since the last packing."""
+        self._holes: _Holes | None = None
+        """Dead slots that are written next; None: to be looked for."""
         self._views: tuple[Tensor, Tensor] | None = None
         self._viewed: Tensor | None = None
         """Page numbers that the views are of."""
@@ -56,7 +80,8 @@ class OpenShelf(Shelf):
         """
         tokens = positions.shape[0]
         if self.has_dead:
-            self._scatter(self._room(tokens), key, value, positions, columns)
+            self._own()
+            self._scatter(self._holes_for(tokens), key, value, positions, columns)
             return
         first, last = self.tail, self.tail + tokens
         self.extend(-(-(last - self.slots) // self.codec.slots))
@@ -79,7 +104,7 @@ class OpenShelf(Shelf):
             name: old.gather(1, kept[: old.shape[0]]) for name, old in self.columns.items()
         }
         self.positions.fill_(DEAD)
-        self.tail, self.has_dead = 0, False
+        self.tail, self.has_dead, self._holes = 0, False, None
         self.keep_first(-(-kept.shape[1] // self.codec.slots))
         self._own()
         self._write_tail(key, value)
@@ -90,6 +115,7 @@ class OpenShelf(Shelf):
     def drop_last(self, position: int) -> None:
         """Forget the tokens from ``position`` on; empty blocks at the end are kept."""
         self.kill(self.positions >= position)
+        self._holes = None
         written = self.alive.any(0).nonzero()
         self.tail = int(written[-1]) + 1 if len(written) else 0
         self.has_dead = not bool(self.alive[:, : self.tail].all())
@@ -108,17 +134,63 @@ class OpenShelf(Shelf):
         twin.tail = self.tail
         return twin
 
-    def _scatter(self, slots: Tensor, key: Tensor, value: Tensor, positions: Tensor,
-                 columns: Mapping[str, Tensor]) -> None:
-        self._own()
-        key_rows, value_rows = (
-            self._rows(pages, slots) for pages in (self.key_pages, self.value_pages)
+    def release(self, doomed: Tensor) -> None:
+        """Drop slots (kv_heads, tokens), the same number in each head; they are written next."""
+        self.positions.scatter_(1, doomed, DEAD)
+        fresh = not self.has_dead
+        self.has_dead = True
+        self._holes = self._addressed(doomed) if fresh else None
+
+    @property
+    def room(self) -> int:
+        """Count the dead slots that every head has below the tail."""
+        if not self.has_dead:
+            return 0
+        if self._holes is None:
+            self._holes = self._find_holes()
+        return self._holes.slots.shape[1]
+
+    def _holes_for(self, tokens: int) -> _Holes:
+        """Remove so many holes from the list; take unwritten slots and new blocks where needed."""
+        missing = tokens - self.room
+        if missing > 0:
+            self.extend(-(-(self.tail + missing - self.slots) // self.codec.slots))
+            self._own()
+            self.tail += missing
+            self._holes = self._find_holes()
+        holes = self._holes
+        assert holes is not None
+        self._holes = holes.after(tokens)
+        if not self._holes.slots.shape[1] or missing > 0:
+            self._holes = None
+        return holes.first(tokens)
+
+    def _find_holes(self) -> _Holes:
+        dead = ~self.alive[:, : self.tail]
+        count = int(dead.sum(1).min())
+        order = dead.to(torch.int8).argsort(dim=1, descending=True, stable=True)
+        return self._addressed(order[:, :count])
+
+    def _addressed(self, slots: Tensor) -> _Holes:
+        return _Holes(
+            slots, self._rows(self.key_pages, slots), self._rows(self.value_pages, slots)
         )
-        self._typed(self.key_arena)[key_rows] = self.codec.narrow(key)
-        self._typed(self.value_arena)[value_rows] = self.codec.narrow(value)
+
+    def _own(self) -> None:
+        if self._forked:
+            self._holes = None
+        super()._own()
+
+    def _scatter(self, holes: _Holes, key: Tensor, value: Tensor, positions: Tensor,
+                 columns: Mapping[str, Tensor]) -> None:
+        self._typed(self.key_arena)[holes.key_rows] = self.codec.narrow(key)
+        self._typed(self.value_arena)[holes.value_rows] = self.codec.narrow(value)
+        slots = holes.slots
         self.positions.scatter_(1, slots, positions.to(torch.int32).expand_as(slots))
         for name, column in columns.items():
             self.columns[name].scatter_(1, slots[: column.shape[0]], column)
+        if self._holes is None:
+            self.has_dead = not bool(self.alive[:, : self.tail].all())
 
     def _write_tail(self, key: Tensor, value: Tensor) -> None:
         first = self.tail
@@ -133,18 +205,6 @@ class OpenShelf(Shelf):
             (self.key_arena, self.key_pages, key), (self.value_arena, self.value_pages, value)
         ):
             self._typed(arena)[self._rows(pages, slots)] = self.codec.narrow(states)
-
-    def _room(self, tokens: int) -> Tensor:
-        """Return dead slots to write (kv_heads, tokens); take new blocks where they lack."""
-        free = ~self.alive
-        missing = tokens - int(free.sum(1).min())
-        if missing > 0:
-            self.extend(-(-missing // self.codec.slots))
-            free = ~self.alive
-        slots = free.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :tokens]
-        if tokens:
-            self.tail = max(self.tail, int(slots.max()) + 1)
-        return slots
 
     def _typed(self, arena: Tensor) -> Tensor:
         """Return an arena as tokens (pages * slots, head_dim)."""

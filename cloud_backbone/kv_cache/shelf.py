@@ -69,7 +69,7 @@ class Shelf:
         return pages + sum(tensor.nbytes for tensor in tensors)
 
     def extend(self, blocks: int) -> None:
-        """Add blocks of dead slots.
+        """Add blocks of dead slots; their pages are zero.
 
         Raises:
             PoolFullError: the pool has no room; nothing is changed.
@@ -83,6 +83,8 @@ class Shelf:
         except BaseException:
             self.pool.give(codec.key_bytes, keys)
             raise
+        if self.codec.layout != 'raw':  # writing one slot may read the rest of its page
+            self.key_arena[keys], self.value_arena[values] = 0, 0
         self.key_pages = torch.cat([self.key_pages, keys.view(heads, blocks)], 1)
         self.value_pages = torch.cat([self.value_pages, values.view(heads, blocks)], 1)
         slots = blocks * codec.slots
