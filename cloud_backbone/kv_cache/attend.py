@@ -35,6 +35,8 @@ class Fresh:
     """Whom of the new tokens each of them sees (tokens, tokens); None: those before it."""
     scaling: float
     softcap: float | None = None
+    spots: Tensor | None = None
+    """Rotary positions (axes, tokens), where keys are stored without their bias."""
 
 
 @dataclass
@@ -109,6 +111,8 @@ class Attention:
         ]
         parts.append(query @ fresh.key.float().transpose(1, 2))
         logits = torch.cat(parts, 2) if len(parts) > 1 else parts[0]
+        if self._row.bias is not None and self._old:
+            logits[..., : self._old] += self._of_bias(query)
         logits = logits.mul_(fresh.scaling).view(heads, self._group, last - first, -1)
         if fresh.softcap is not None:
             logits = torch.tanh(logits / fresh.softcap) * fresh.softcap
@@ -117,6 +121,13 @@ class Attention:
         if last - first > 1 or fresh.allowed is not None or last < fresh.query.shape[1]:
             logits[..., self._old :].masked_fill_(~self._allowed(first, last), -torch.inf)
         return logits.softmax(-1)
+
+    def _of_bias(self, query: Tensor) -> Tensor:
+        """Return what the key bias gives to the logits of old slots."""
+        row = self._row
+        assert row.bias is not None
+        places = [shelf.positions[:, : shelf.used] for shelf in self._shelves]
+        return row.bias.scores(query, torch.cat(places, 1), row.rope)
 
     def _mix(self, weights: Tensor) -> Tensor:
         """Return the output of some rows (heads, rows, head_dim)."""

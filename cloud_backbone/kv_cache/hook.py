@@ -13,6 +13,7 @@ from typing import Any
 from cloud_backbone.kv_cache.batch_attention import attend_batch
 from cloud_backbone.kv_cache.errors import CacheError
 from cloud_backbone.kv_cache.kv_store import take_note
+from cloud_backbone.kv_cache.model_biases import collect, forget
 import torch
 from torch import Tensor
 from transformers import AttentionInterface
@@ -34,11 +35,13 @@ def attach(model: Any) -> None:
     _choose(model, NAME)
     if _text_config(model)._attn_implementation != NAME:
         raise CacheError(f'{type(model).__name__} does not take its attention by name')
+    collect(model)
 
 
 def detach(model: Any) -> None:
     """Let the model attend by the library's ``sdpa`` again."""
     _choose(model, 'sdpa')
+    forget(model)
 
 
 def attention(

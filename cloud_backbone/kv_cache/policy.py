@@ -51,6 +51,8 @@ class Policy:
     """Slots that a full raw row drops in one go."""
     raw_dtype: torch.dtype | None = None
     """Type of raw slots; None is the model's."""
+    bias_aware: bool = True
+    """Whether a codec sees keys without the bias of their projection."""
 
     @property
     def lossless(self) -> bool:
