@@ -81,7 +81,7 @@ class RopePositions:
         step = torch.ones_like(spots[:, 0])  # of a last token: as text goes on
         if spots.shape[1] == 2:
             step = spots[:, 1] - spots[:, 0]
-            step = torch.where(bool((step.abs() < 100).all()), step, 1)
+            step = torch.where((step.abs() < 100).all(), step, 1)
         axes = spots.shape[0]
         self.starts = torch.cat([self.starts, torch.tensor([start], dtype=torch.int32)])
         self.anchors = torch.cat([self.anchors.expand(-1, axes), spots[:, :1].T.int()])

@@ -96,8 +96,14 @@ def _held(rows: list[KVRow], real: Tensor | None, columns: int) -> Held:
             column = places[shelf.positions[head, slot].long()]
             assert not alive[batch, head, column].any(), 'a token lies on two shelves'
             alive[batch, head, column] = True
-            for numbers, decoded in zip((key, value), shelf.raw(), strict=True):
-                numbers[batch, head, column] = decoded[head, slot]
+            keys, values = shelf.raw()
+            if row.bias is not None:
+                spots = shelf.positions.clamp(min=0).flatten()
+                nothing = torch.zeros(heads, len(spots), width)
+                bias = -row.bias.remove(nothing, row.rope.of(spots))
+                keys += bias.view(heads, heads, -1, width).diagonal(dim1=0, dim2=1).movedim(-1, 0)
+            key[batch, head, column] = keys[head, slot]
+            value[batch, head, column] = values[head, slot]
         slots = sum(int(shelf.alive.sum()) for shelf in row.shelves)
         assert slots == int(alive[batch].sum()), 'a token lies in two slots of a head'
     return Held(alive, key, value, rows[0].policy.make_codec is None)
