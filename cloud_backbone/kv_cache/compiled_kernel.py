@@ -2,8 +2,8 @@
 """Calls the compiled loops of ``kernel/`` by ctypes, which lets go of Python's lock meanwhile.
 
 The library lies beside this file if a compiler was there when the package was built; it needs
-nothing of Python or torch, so one build serves all their versions. Knows page formats by name
-only, and does not know when the compiled loops are the better choice.
+nothing of Python or torch, so one build serves all their versions. Knows the formats of pages by
+name and sizes, and does not know when the compiled loops are the better choice.
 """
 
 from __future__ import annotations
@@ -13,30 +13,35 @@ from functools import lru_cache
 import logging
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from cloud_backbone.kv_cache.codec import Codec
 from cloud_backbone.kv_cache.errors import CacheError
+from cloud_backbone.kv_cache.oaken_edges import GroupEdges
+from cloud_backbone.kv_cache.oaken_scale import decode_scale
 import torch
 from torch import Tensor
 
 LIBRARY = Path(__file__).with_name('_kernel.so')
-REVISION = 1
+REVISION = 2
 """Of the structure below; a library of another revision is not called."""
-LAYOUTS = ('float32', 'float16', 'bfloat16', 'int8', 'grouped4', 'grouped2')
+LAYOUTS = ('float32', 'float16', 'bfloat16', 'int8', 'grouped4', 'grouped2', 'oaken')
 """Page formats, in the order of the numbers that the library knows them by."""
 _LONGEST_HEAD = 512
 _logger = logging.getLogger(__name__)
 
 
 class _Call(ctypes.Structure):
-    """Arguments of both functions: ``Call`` in kernel/attention.cc."""
+    """Arguments of both functions: ``Call`` in kernel/attention.h."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in (
             'layout', 'lanes', 'pages', 'page_bytes', 'table_stride', 'kv_heads', 'blocks',
-            'slots', 'head_dim', 'span', 'rows',
+            'slots', 'head_dim', 'rows', 'span', 'capacity',
         )),
-        *((name, ctypes.c_void_p) for name in ('arena', 'table', 'input', 'output')),
+        *((name, ctypes.c_void_p) for name in (
+            'edges', 'scales', 'arena', 'table', 'input', 'output',
+        )),
     ]
 
 
@@ -65,6 +70,8 @@ def layout_of(codec: Codec) -> int | None:
     layout = str(traits.dtype).removeprefix('torch.') if codec.layout == 'raw' else codec.layout
     if layout not in LAYOUTS or not 0 < traits.head_dim <= _LONGEST_HEAD:
         return None
+    if layout == 'oaken' and (traits.key.edges is None or traits.value.edges is None):
+        return None
     return LAYOUTS.index(layout)
 
 
@@ -80,9 +87,8 @@ def key_scores(
         query: (kv_heads, rows, head_dim).
         lanes: floats of a vector at most; 0 for as many as the processor has.
     """
-    kv_heads, rows, _ = query.shape
-    scores = torch.empty(kv_heads, rows, table.shape[1] * codec.slots)
-    _run('tendon_key_scores', codec, arena, table, query, scores, lanes)
+    scores = torch.empty(*query.shape[:2], table.shape[1] * codec.slots)
+    _run('tendon_key_scores', codec, 'key', arena, table, query, scores, lanes)
     return scores
 
 
@@ -92,13 +98,13 @@ def value_mix(
     """Return the slots' values, weighted and summed; see :func:`kernel.value_mix`."""
     traits: Any = codec
     mixture = torch.empty(*weights.shape[:2], traits.head_dim)
-    _run('tendon_value_mix', codec, arena, table, weights, mixture, lanes)
+    _run('tendon_value_mix', codec, 'value', arena, table, weights, mixture, lanes)
     return mixture
 
 
 def _run(
-    name: str, codec: Codec, arena: Tensor, table: Tensor, given: Tensor, result: Tensor,
-    lanes: int,
+    name: str, codec: Codec, side: str, arena: Tensor, table: Tensor, given: Tensor,
+    result: Tensor, lanes: int,
 ) -> None:
     """Call one function.
 
@@ -106,13 +112,17 @@ def _run(
         CacheError: an entry of the table names no page.
     """
     traits: Any = codec
+    # Tensors stay bound to names until the call is over: the library gets their addresses.
     given = given.contiguous()
     if table.stride(1) != 1:
         table = table.contiguous()
+    capacity, edges = _of_oaken(getattr(codec, side), len(table)) if codec.layout == 'oaken' \
+        else (0, None)
     call = _Call(
         layout_of(codec), lanes, arena.shape[0], arena.stride(0), table.stride(0),
-        table.shape[0], table.shape[1], codec.slots, traits.head_dim,
-        getattr(codec, 'span', 1), given.shape[1],
+        table.shape[0], table.shape[1], codec.slots, traits.head_dim, given.shape[1],
+        getattr(codec, 'span', traits.head_dim), capacity,
+        None if edges is None else edges.data_ptr(), _scales().data_ptr(),
         arena.data_ptr(), table.data_ptr(), given.data_ptr(), result.data_ptr(),
     )
     status = getattr(library(), name)(call)
@@ -122,3 +132,24 @@ def _run(
         raise CacheError(
             f'{status} blocks lie in pages that an arena of {call.pages} does not have'
         )
+
+
+@lru_cache
+def _scales() -> Tensor:
+    """Return what Oaken's codes of scales stand for (256,)."""
+    return decode_scale(torch.arange(256, dtype=torch.uint8))
+
+
+_rows_of_edges: WeakKeyDictionary[GroupEdges, Tensor] = WeakKeyDictionary()
+
+
+def _of_oaken(side: Any, kv_heads: int) -> tuple[int, Tensor]:
+    """Return sparse bytes of a page, and centre, half and widths (kv_heads, 4) of one side."""
+    edges: GroupEdges = side.edges
+    if len(edges) != kv_heads:
+        raise CacheError(f'thresholds are for {len(edges)} KV heads, the pages of {kv_heads}')
+    rows = _rows_of_edges.get(edges)
+    if rows is None:
+        columns = (edges.centre, edges.half, *edges.width.unbind(-1))
+        rows = _rows_of_edges[edges] = torch.stack(columns, -1).contiguous()
+    return side.page.capacity, rows

@@ -7,7 +7,11 @@
 // One call; cloud_backbone/kv_cache/compiled_kernel.py holds the same fields in the same order.
 struct Call {
   int64_t layout, lanes, pages, page_bytes, table_stride;
-  int64_t kv_heads, blocks, slots, head_dim, span, rows;
+  int64_t kv_heads, blocks, slots, head_dim, rows;
+  int64_t span;          // grouped pages of values: channels that share a scale
+  int64_t capacity;      // Oaken: sparse bytes of a page
+  const float* edges;    // Oaken: centre, half, width below, width above (kv_heads, 4)
+  const float* scales;   // Oaken: what the codes of scales stand for (256)
   const uint8_t* arena;  // (pages, page_bytes)
   const int64_t* table;  // (kv_heads, blocks), rows table_stride apart
   const float* input;    // query (kv_heads, rows, head_dim) or weights (kv_heads, rows, slots)

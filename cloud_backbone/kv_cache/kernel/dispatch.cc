@@ -26,9 +26,9 @@ int64_t strays(const Call& call) {
 
 // The most lanes, up to so many, that what lies side by side in a page is a multiple of.
 int64_t fitting(const Call& call, int64_t lanes) {
-  const int64_t bits = call.layout == 4 ? 4 : call.layout == 5 ? 2 : 8;
-  const int64_t side_by_side = call.head_dim * bits / 8;
-  while (lanes > 4 && (side_by_side % lanes || (bits < 8 && call.span % lanes))) lanes /= 2;
+  const int64_t planes[] = {1, 1, 1, 1, 2, 4, 2};  // of each layout
+  const int64_t plane = call.head_dim / planes[call.layout];
+  while (lanes > 4 && (plane % lanes || call.span % lanes)) lanes /= 2;
   return lanes;
 }
 
@@ -50,7 +50,7 @@ int64_t run(const Call& call, Loop* narrow, Loop* wide, Loop* widest) {
 #define TENDON_EXPORT extern "C" __attribute__((visibility("default")))
 
 // Of Call; Python does not call a library of another revision.
-TENDON_EXPORT int64_t tendon_kernel_revision() { return 1; }
+TENDON_EXPORT int64_t tendon_kernel_revision() { return 2; }
 
 // Floats of a vector.
 TENDON_EXPORT int64_t tendon_kernel_lanes() { return lanes_of_processor(); }

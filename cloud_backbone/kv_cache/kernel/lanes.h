@@ -105,6 +105,22 @@ inline float to_float(Binary16, uint16_t half) {
   return half & 0x8000 ? -shifted : shifted;
 }
 
+// Entries of a table of 16.
+inline Floats look_up(const float* table, Ints index) {
+#if TENDON_LANES == 16
+  return (Floats)_mm512_permutexvar_ps((__m512i)index, _mm512_loadu_ps(table));
+#elif TENDON_LANES == 8
+  const __m256i entry = (__m256i)index;  // the lower three bits pick, the fourth is made the sign
+  const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), entry);
+  const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), entry);
+  return (Floats)_mm256_blendv_ps(low, high, (__m256)(index << 28));
+#else
+  Floats found;
+  for (int l = 0; l < kLanes; ++l) found[l] = table[index[l]];
+  return found;
+#endif
+}
+
 // Fold the lanes of x and y onto half their number: where bit H of a lane's number is set, y's.
 template <int H, int... L>
 inline Floats fold(Floats x, Floats y, std::integer_sequence<int, L...>) {

@@ -2,9 +2,10 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from cloud_backbone.kv_cache import compiled_kernel, kernel
-from cloud_backbone.kv_cache.errors import CacheError
+from cloud_backbone.kv_cache.errors import CacheError, CalibrationError
 from cloud_backbone.kv_cache.int8 import Int8Codec
 from cloud_backbone.kv_cache.kivi import KiviCodec
+from cloud_backbone.kv_cache.oaken import OakenCodec
 from cloud_backbone.kv_cache.raw import RawCodec
 import pytest
 import torch
@@ -16,6 +17,7 @@ CODECS = {
     'int8': Int8Codec,
     'grouped4': lambda head_dim, slots: KiviCodec(head_dim, 4, slots),
     'grouped2': lambda head_dim, slots: KiviCodec(head_dim, 2, slots),
+    'oaken': OakenCodec,
 }
 HEAD_DIMS = (16, 24, 40, 64, 80, 128)
 HEADS = 2
@@ -87,20 +89,19 @@ def assert_near(found, expected):
 
 @needs_library
 @each_codec
-@pytest.mark.parametrize('lanes', [4, 8, 16])
 @pytest.mark.parametrize('slots', [8, 24, 32, 64])
-def test_compiled_equals_decode_and_multiply(name, slots, lanes):
+def test_compiled_equals_decode_and_multiply(name, slots):
     """All formats, vectors of all processors, and sizes that do not fill a vector."""
     for head_dim in HEAD_DIMS:
-        pages = Pages(name, head_dim, slots)
+        pages = Pages(name, head_dim, slots, blocks=2)
+        keys = pages.codec, pages.key_arena, pages.table
+        values = pages.codec, pages.value_arena, pages.table
         for rows in (1, 3, 32):
             query, weights = pages.query(rows), pages.weights(rows)
-
-            assert_near(compiled_kernel.key_scores(
-                pages.codec, pages.key_arena, pages.table, query, lanes), query @ pages.key.mT)
-            assert_near(compiled_kernel.value_mix(
-                pages.codec, pages.value_arena, pages.table, weights, lanes),
-                weights @ pages.value)
+            scores, mixture = query @ pages.key.mT, weights @ pages.value
+            for lanes in (4, 8, 16):
+                assert_near(compiled_kernel.key_scores(*keys, query, lanes), scores)
+                assert_near(compiled_kernel.value_mix(*values, weights, lanes), mixture)
 
 
 @each_codec
@@ -147,6 +148,30 @@ def test_a_page_that_does_not_exist_is_refused(way, monkeypatch):
             pages.scores(pages.query(1))
         with pytest.raises(CacheError, match='pages? that an arena of 11'):
             pages.mixture(pages.weights(1))
+
+
+@needs_library
+def test_garbage_of_oaken_stays_within_its_page():
+    """Counts of sparse elements that were never written lead to no memory of others."""
+    pages = Pages('oaken', head_dim=80)
+    for last in (True, False):
+        garbage = torch.randint(256, pages.key_arena.shape, generator=pages.generator)
+        arena = torch.full_like(garbage, 255) if last else garbage
+        pages.key_arena = pages.value_arena = arena.to(torch.uint8)
+
+        assert pages.scores(pages.query(2)).isfinite().all()
+        assert pages.mixture(pages.weights(2)).isfinite().all()
+
+
+@pytest.mark.parametrize('way', ['', 'torch'])
+def test_oaken_without_thresholds_is_refused(way, monkeypatch):
+    """Pages cannot be read before it is known what their codes mean."""
+    monkeypatch.setenv(kernel.VARIABLE, way)
+    pages = Pages('oaken')
+    pages.codec = OakenCodec(64)
+
+    with pytest.raises(CalibrationError):
+        pages.scores(pages.query(1))
 
 
 @pytest.mark.parametrize('way', ['', 'torch'])
