@@ -6,6 +6,10 @@ TORCH ?= torch==2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# The oldest transformers that is supported, beside the newest, with what it needs of older versions.
+OLDER := $(VENV)/older_transformers
+OLDER_PARTS := transformers==5.2.0 huggingface_hub==1.33.0 tokenizers==0.22.2 httpx==0.28.1 \
+  httpcore==1.0.9 certifi
 PACKAGES := cloud_backbone onboard_decoder protos sim tendon
 RENDERING := libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -38,7 +42,7 @@ check: venv
 bench: venv
 	tendon bench latency --out runs/bench
 
-venv: $(STAMP)
+venv: $(STAMP) $(OLDER)/.installed
 
 # pip comes first: its resolver before 24 loses its way among the requirements.
 $(STAMP): setup.py pyproject.toml constraints.txt $(wildcard protos/*.proto cloud_backbone/kv_cache/kernel/*) | rendering
@@ -49,6 +53,12 @@ $(STAMP): setup.py pyproject.toml constraints.txt $(wildcard protos/*.proto clou
 	$(BIN)/python -m pip install -q -c constraints.txt --upgrade pip
 	$(BIN)/python -m pip install $(TORCH)
 	$(BIN)/python -m pip install -c constraints.txt -e '.[all]'
+	@touch $@
+
+# Only the tests use it: they put it on the path of a process of its own.
+$(OLDER)/.installed: | $(STAMP)
+	@rm -rf $(OLDER)
+	$(BIN)/python -m pip install -q --no-deps --no-compile --target $(OLDER) $(OLDER_PARTS)
 	@touch $@
 
 # Mesa's software renderer draws the camera images where there is no screen and no GPU.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 import random
 from typing import Any
 
@@ -17,7 +18,7 @@ CHOSEN = ('sinks', 'cake', 'veda', 'cake+squat4', 'veda+int8', 'pyramid+kivi2')
 """For every family: each way of reading attention, of sharing budgets, and of writing pages."""
 CODEC_ERRORS = {'int8': 0.01, 'oaken': 0.15, '4': 0.1, '2': 0.45}
 """Largest error of a decoded number, relative to the largest of its layer, by end of the name."""
-TURNS = (1, 1, 20, 1, 5, 1)
+TURNS = (1, 20, 5, 1)
 """Tokens of the steps that follow the prompt: a long and a short further turn among them."""
 
 
