@@ -46,6 +46,13 @@ EXTRAS = {
     ],
     'train': ['onnx>=1.17,<2', 'onnxscript>=0.3,<1', 'torch>=2.6,<3'],
     'report': ['matplotlib>=3.8,<4', 'mcap>=1.2,<2'],
+    # Peers of `tendon bench kv`; kvpress wants an older transformers than the tests run with.
+    'bench': [
+        'gguf>=0.10,<1',
+        'hqq>=0.2.8,<1',
+        'kvpress>=0.5.5,<0.6',
+        'optimum-quanto>=0.2.7,<1',
+    ],
     'test': [
         'buf-bin>=1.50,<2',
         'grpcio-tools>=1.85.1,<2',
@@ -61,7 +68,9 @@ EXTRAS = {
         'types-PyYAML>=6',
     ],
 }
-EXTRAS['all'] = sorted({requirement for extra in EXTRAS.values() for requirement in extra})
+EXTRAS['all'] = sorted({
+    requirement for name, extra in EXTRAS.items() if name != 'bench' for requirement in extra
+})
 
 
 # Not a module of Python: ctypes loads it. Not needed either: without it torch serves.

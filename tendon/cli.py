@@ -203,6 +203,26 @@ def latency(
     end(run(turns=turns, out=out, seed=seed, checkpoint=checkpoint))
 
 
+@bench.command(epilog=examples('tendon bench kv', 'tendon bench kv --quick --out runs/kv'))
+def kv(
+    out: Out = Path('runs/kv'),
+    seed: Annotated[int, typer.Option(help='Draws text, facts and numbers.', min=0)] = 7,
+    quick: Annotated[
+        bool, typer.Option('--quick', help='A tiny random model: only shows that it runs.')
+    ] = False,
+    weights: Annotated[
+        Path | None, typer.Option(help='Converted SmolLM2; default: the cache of the user.')
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help='Processes; default: one per core.', min=1)
+    ] = None,
+) -> None:
+    """Compare the cache policies with each other and with peers; last line is JSON."""
+    from tendon.bench_kv.run import run
+
+    end(run(out=out, seed=seed, quick=quick, weights=weights, workers=workers))
+
+
 @app.command(epilog=examples('tendon doctor'))
 def doctor() -> None:
     """Check what this machine has and lacks, with a remedy for each."""

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 HEAVY = ('torch', 'transformers', 'mujoco', 'onnxruntime', 'rclpy', 'grpc', 'matplotlib', 'numpy')
 COMMANDS = (
-    ['demo'], ['arm'], ['robot'], ['ask'], ['eval'], ['distill'], ['bench', 'latency'], ['doctor'],
+    ['demo'], ['arm'], ['robot'], ['ask'], ['eval'], ['distill'],
+    ['bench', 'latency'], ['bench', 'kv'], ['doctor'],
 )
 
 

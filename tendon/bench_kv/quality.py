@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One method at one budget: what it forgets, and what it weighs.
+
+The likelihood is measured in decode mode: the context goes into the cache, then the text that
+follows is fed through the cache, so that every prediction reads what the method kept. Knows no
+method by name.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tendon.bench_kv.method import Method
+from tendon.bench_kv.model_calls import rows
+from tendon.bench_kv.passage import Needle, Passage
+from tendon.bench_kv.recording import record, Recording
+from tendon.bench_kv.stock_caches import fork_layers
+from tendon.bench_kv.subject import Subject
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What one method did at one budget."""
+
+    name: str
+    maker: str
+    share: float | None
+    """Bytes that were asked for, of all keys and values at 16 bits."""
+    bytes_ratio: float
+    """Bytes of all keys and values at 16 bits over the method's, after the context."""
+    bytes_ratio_end: float
+    """The same after the text that follows."""
+    nll: float
+    """Of the text that follows [nat a token]."""
+    nll_rise: float
+    """Of the full cache's."""
+    kl: float
+    """Divergence of the full cache's predictions from the method's [nat a token]."""
+    top1: float
+    """How often both call the same token likeliest."""
+    recall_in_window: float
+    """Facts that are found when the question is a part of the context."""
+    recall_outside: float
+    """The same when the question comes after the context was compressed."""
+    losses: tuple[float, ...]
+    """Each token's [nat]."""
+
+
+class Examination:
+    """Passages that a model has read, and every question asked about them.
+
+    Args:
+        subject: the model.
+        reading: passage whose continuation is predicted.
+        recall: passage with facts.
+        inside: how many facts are also asked for within the context.
+        step: tokens that are fed at once.
+    """
+
+    def __init__(
+        self, subject: Subject, reading: Passage, recall: Passage, inside: int, step: int
+    ) -> None:
+        self._subject, self._step = subject, step
+        self._passage, self._needles = reading, recall.needles
+        model = subject.model
+        self._reading = record(model, torch.tensor(reading.context))
+        whole = fork_layers(self._reading.cache)
+        self._reference = _predict(
+            model, whole, reading.continuation, len(reading.context), step
+        )
+        self._recall = record(model, torch.tensor(recall.context))
+        every = max(len(recall.needles) // max(inside, 1), 1)
+        self._inside = recall.needles[::every][:inside]
+
+    def judge(self, method: Method, share: float | None) -> Quality:
+        """Measure one method at one budget."""
+        model, start = self._subject.model, len(self._reading.tokens)
+        cache = method.prefill(model, self._reading, share)
+        before = self._ratio(method.nbytes(cache), start)
+        with method.reading(model, cache):
+            found = _predict(model, cache, self._passage.continuation, start, self._step)
+        losses, truth = self._losses(found), self._losses(self._reference)
+        return Quality(
+            name=method.name, maker=method.maker, share=share, bytes_ratio=before,
+            bytes_ratio_end=self._ratio(method.nbytes(cache), start + len(found)),
+            nll=float(losses.mean()), nll_rise=float(losses.mean() / truth.mean() - 1),
+            kl=_divergence(self._reference, found),
+            top1=float((found.argmax(1) == self._reference.argmax(1)).float().mean()),
+            recall_in_window=self._asked_within(method, share),
+            recall_outside=self._asked_later(method, share), losses=tuple(losses.tolist()),
+        )
+
+    def _losses(self, logits: Tensor) -> Tensor:
+        targets = torch.tensor(self._passage.continuation[1:])
+        return F.cross_entropy(logits[:-1], targets, reduction='none')
+
+    def _ratio(self, nbytes: int, tokens: int) -> float:
+        return self._subject.bytes_per_token * tokens / nbytes
+
+    def _asked_later(self, method: Method, share: float | None) -> float:
+        cache = method.prefill(self._subject.model, self._recall, share)
+        answers = [
+            self._answers(method, method.fork(cache), len(self._recall.tokens), needle.question,
+                          needle.answer)
+            for needle in self._needles
+        ]
+        return sum(answers) / len(answers)
+
+    def _asked_within(self, method: Method, share: float | None) -> float:
+        return sum(self._ask(method, share, one) for one in self._inside) / len(self._inside)
+
+    def _ask(self, method: Method, share: float | None, needle: Needle) -> bool:
+        # The last word of the question is fed to the compressed cache: what a model says to the
+        # last word of its context never comes from a cache.
+        asked = self.with_question(needle)
+        cache = method.prefill(self._subject.model, asked, share)
+        return self._answers(method, cache, len(asked.tokens), needle.question[-1:], needle.answer)
+
+    def with_question(self, needle: Needle) -> Recording:
+        """Return the passage with facts, read on to the last but one token of a question."""
+        question = torch.tensor(needle.question[:-1])
+        return record(self._subject.model, question, self._recall)
+
+    def _answers(
+        self, method: Method, cache: Any, seen: int, question: list[int], answer: list[int]
+    ) -> bool:
+        """Say whether greedy decoding gives the answer: each token is the likeliest after it."""
+        model = self._subject.model
+        with method.reading(model, cache):
+            logits = rows(model, cache, [*question, *answer], seen, keep=len(answer) + 1)
+        return logits[:-1].argmax(1).tolist() == answer
+
+
+def _predict(model: Any, cache: Any, tokens: list[int], seen: int, step: int) -> Tensor:
+    """Feed tokens a few at a time and return the logits (tokens, vocabulary)."""
+    return torch.cat([
+        rows(model, cache, tokens[first : first + step], seen + first)
+        for first in range(0, len(tokens), step)
+    ])
+
+
+def _divergence(truth: Tensor, found: Tensor) -> float:
+    return float(F.kl_div(
+        found.log_softmax(1), truth.log_softmax(1), reduction='batchmean', log_target=True
+    ))

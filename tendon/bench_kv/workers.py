@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judges methods in several processes, each with one thread and its own copy of the model."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+import logging
+import multiprocessing
+from pathlib import Path
+
+from tendon.bench_kv.contestants import find_method, Job
+from tendon.bench_kv.passage import draw_passage
+from tendon.bench_kv.quality import Examination, Quality
+from tendon.bench_kv.size import Size
+from tendon.bench_kv.subject import smollm2, Subject, tiny
+import torch
+
+RECALL_SEED = 1000
+"""Added to the seed for the passage with facts."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A method that could not be judged."""
+
+    name: str
+    share: float | None
+    reason: str
+
+
+@dataclass
+class Worker:
+    """Judges jobs; reads the passages at the first one."""
+
+    size: Size
+    seed: int
+    weights: Path | None
+    """Folder of the converted weights; None: the tiny random model."""
+    _examination: Examination | None = None
+
+    def subject(self) -> Subject:
+        """Load the model."""
+        return tiny(self.seed) if self.weights is None else smollm2(self.weights)
+
+    def __call__(self, job: Job) -> list[Quality | Failure]:
+        """Judge one method at its budgets; a method that fails does not end the bench."""
+        if self._examination is None:
+            self._examination = self._build()
+        found: list[Quality | Failure] = []
+        method = find_method(job.method, self.weights is not None)
+        for share in job.shares:
+            try:
+                found.append(self._examination.judge(method, share))
+            except Exception as error:
+                logging.getLogger(__name__).debug('%s failed', job.method, exc_info=True)
+                reason = f'{type(error).__name__}: {error}'
+                found.append(Failure(job.method, share, reason.splitlines()[0]))
+        return found
+
+    def _build(self) -> Examination:
+        subject, size = self.subject(), self.size
+        reading = draw_passage(
+            subject.encode, size.context, size.following, size.needles, self.seed
+        )
+        recall = draw_passage(
+            subject.encode, size.recall, 0, size.needles, self.seed + RECALL_SEED
+        )
+        return Examination(subject, reading, recall, size.inside, size.step)
+
+
+_worker: Worker
+
+
+def _adopt(worker: Worker) -> None:
+    """Take the worker over in a new process."""
+    global _worker
+    torch.set_num_threads(1)
+    _worker = worker
+
+
+def _work(job: Job) -> list[Quality | Failure]:
+    return _worker(job)
+
+
+def judge_all(
+    worker: Worker, jobs: Sequence[Job], processes: int
+) -> Iterator[list[Quality | Failure]]:
+    """Yield what the jobs found, in the order in which they end."""
+    if processes < 2:
+        yield from map(worker, jobs)
+        return
+    context = multiprocessing.get_context('spawn')
+    with context.Pool(processes, _adopt, (worker,)) as pool:
+        yield from pool.imap_unordered(_work, jobs)
