@@ -83,7 +83,8 @@ def spots_of(row: int, tokens: int) -> Tensor:
 
 def _note(rotary: Any, given: tuple[Any, ...], named: Mapping[str, Any]) -> None:
     spots = named['position_ids'] if 'position_ids' in named else given[1]
-    SPOTS.set(spots.detach() if spots.ndim == 3 else spots.detach()[None])
+    spots = spots.detach().long()
+    SPOTS.set(spots if spots.ndim == 3 else spots[None])
 
 
 def _decoders(model: Any) -> Iterator[Any]:
