@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 from transformers import AttentionInterface, DynamicCache
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 NAMES = ('SnapKV', 'PyramidKV', 'ExpectedAttention', 'TOVA')
 TAIL = 'tendon_tail'
@@ -77,7 +78,7 @@ class KVzip(Press):
     """KVzip as kvpress has it: it marks what would be dropped, and keeps it.
 
     The marks are made by reading the context again, several times as dear as the prefill; so the
-    scores of the last context are remembered for further budgets. It needs a tokenizer.
+    scores of each recording are remembered for further budgets. It needs a tokenizer.
     """
 
     _scores: dict[int, Tensor] = field(default_factory=dict)
@@ -89,7 +90,6 @@ class KVzip(Press):
         cache = DynamicCache()
         known = self._scores.get(id(recording))
         if known is None:
-            self._scores.clear()
             press.compress_post = _catch(press, self._scores, id(recording))
             with press(model):
                 replay(model, recording, cache, silent=True)
@@ -122,7 +122,7 @@ class KVzip(Press):
 
 def make_press(name: str, kept: int, tokens: int) -> Any:
     """Return a press that keeps so many of so many tokens."""
-    presses = importlib.import_module('kvpress')
+    presses = _kvpress()
     logging.getLogger('kvpress').setLevel(logging.ERROR)
     # It rounds down: the half keeps the number exact.
     ratio = 0.0 if kept >= tokens else 1 - (max(kept, 1) + 0.5) / tokens
@@ -142,6 +142,17 @@ def press_methods(with_tokenizer: bool) -> list[Press]:
     if 'quanto' not in missing_backends():
         found.append(Press('SnapKV+quanto4', 'SnapKV', Quantized('quanto4')))
     return [*found, KVzip('KVzip', 'KVzip')] if with_tokenizer else found
+
+
+def _kvpress() -> Any:
+    """Import kvpress and undo what that does to the attention functions of everybody.
+
+    It wraps each so that marked keys are overwritten; here marked keys are masked instead.
+    """
+    usual = dict(ALL_ATTENTION_FUNCTIONS)
+    module = importlib.import_module('kvpress')
+    ALL_ATTENTION_FUNCTIONS.update(usual)
+    return module
 
 
 def _catch(press: Any, scores: dict[int, Tensor], key: int) -> Any:

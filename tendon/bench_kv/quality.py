@@ -72,7 +72,9 @@ class Examination:
         )
         self._recall = record(model, torch.tensor(recall.context))
         every = max(len(recall.needles) // max(inside, 1), 1)
-        self._inside = recall.needles[::every][:inside]
+        self._inside = [
+            (needle, self._with_question(needle)) for needle in recall.needles[::every][:inside]
+        ]
 
     def judge(self, method: Method, share: float | None) -> Quality:
         """Measure one method at one budget."""
@@ -109,17 +111,20 @@ class Examination:
         return sum(answers) / len(answers)
 
     def _asked_within(self, method: Method, share: float | None) -> float:
-        return sum(self._ask(method, share, one) for one in self._inside) / len(self._inside)
+        answers = []
+        for needle, asked in self._inside:
+            cache = method.prefill(self._subject.model, asked, share)
+            answers.append(self._answers(
+                method, cache, len(asked.tokens), needle.question[-1:], needle.answer
+            ))
+        return sum(answers) / len(answers)
 
-    def _ask(self, method: Method, share: float | None, needle: Needle) -> bool:
-        # The last word of the question is fed to the compressed cache: what a model says to the
-        # last word of its context never comes from a cache.
-        asked = self.with_question(needle)
-        cache = method.prefill(self._subject.model, asked, share)
-        return self._answers(method, cache, len(asked.tokens), needle.question[-1:], needle.answer)
+    def _with_question(self, needle: Needle) -> Recording:
+        """Read the passage with facts on to the last but one token of a question.
 
-    def with_question(self, needle: Needle) -> Recording:
-        """Return the passage with facts, read on to the last but one token of a question."""
+        The last one is fed to the compressed cache: what a model says to the last token of its
+        context never comes from a cache.
+        """
         question = torch.tensor(needle.question[:-1])
         return record(self._subject.model, question, self._recall)
 

@@ -200,6 +200,7 @@ def test_method_that_fails_is_named_and_the_others_go_on():
     assert good.top1 == 1
 
 
+@pytest.mark.filterwarnings('ignore::DeprecationWarning')  # of what kvpress imports
 @pytest.mark.skipif(not has_kvpress(), reason='needs kvpress')
 @pytest.mark.parametrize('name', ['SnapKV', 'TOVA', 'ExpectedAttention'])
 def test_press_keeps_exactly_what_it_is_told(subject, recording, name):
@@ -218,6 +219,7 @@ def test_quantized_cache_is_weighed_with_its_scales(subject, recording):
     assert method.nbytes(cache) == pytest.approx(320 * subject.bytes_per_token * 4.5 / 16)
 
 
+@pytest.mark.filterwarnings('ignore::DeprecationWarning')  # of what kvpress imports
 def test_quick_bench_ends_with_one_json_line(tmp_path, capsys):
     """Table, picture and JSON; every policy of the quick size is in it."""
     assert run(out=tmp_path, seed=SEED, quick=True) == 0
