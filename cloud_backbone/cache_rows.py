@@ -69,7 +69,8 @@ class CacheRows:
             positions[row, -len(chunk) :] = torch.arange(start, start + len(chunk))
             fresh[row, -len(chunk) :] = True
             self.lengths[row] += len(chunk)
-        return tokens, positions, None if self._alone else _mask(before, fresh)
+        plain = self._alone and (width == 1 or before == [0])
+        return tokens, positions, None if plain else _mask(before, fresh)
 
     def retract(self, row: int, tokens: int) -> None:
         """Take back the last tokens of a row; they must be of its last chunk."""

@@ -7,8 +7,11 @@ each of them sees. All real tokens of the past are seen; a mask that hides some 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
+import weakref
 
 from cloud_backbone.kv_cache.attend import Attention, Fresh, part_columns
 from cloud_backbone.kv_cache.cake import Cake, preference
@@ -24,6 +27,30 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 LEARNED = 8
 """Tokens from which on a codec learns from their queries; single steps would cost too much."""
+
+
+@dataclass(frozen=True)
+class _Visible:
+    """What one row of a mask says."""
+
+    past: int
+    """Tokens of the past that are seen."""
+    places: Tensor | slice | None
+    """Where the real new tokens stand (tokens,), or from where to where; None: all are real."""
+    allowed: Tensor | None
+    """Whom of the real new tokens each of them sees (tokens, tokens); None: those before it."""
+
+
+@dataclass(frozen=True)
+class _MaskRead:
+    """Rows of one mask, read once for all layers of a forward."""
+
+    mask: weakref.ref[Tensor]
+    columns: int
+    rows: dict[int, _Visible] = field(default_factory=dict)
+
+
+_READ: ContextVar[_MaskRead | None] = ContextVar('mask', default=None)
 
 
 def attend_batch(
@@ -69,49 +96,83 @@ def _attend_rows(
     query, key, value = states
     # What is kept must not become a tensor that only inference mode may change.
     with torch.inference_mode(False), torch.no_grad():
-        outputs = query.new_zeros(query.shape[0], query.shape[2], *query.shape[1::2])
+        outputs = []
         bias = _bias(store, module)
         for index, session in enumerate(store.sessions()):
             spots = None if bias is None else spots_of(index, query.shape[2])
             fresh = Fresh(query[index], key[index], value[index], None, scale, softcap, spots)
-            real = None
-            if mask is not None:
-                rows = mask[min(index, mask.shape[0] - 1), 0]
-                fresh, real = _read_mask(fresh, rows, store.columns, session, store.layer)
+            if mask is None:
+                outputs.append(_attend_row(session, store.layer, module, fresh, bias))
+                continue
+            visible = _read_mask(mask, index, store.columns)
+            _check_past(visible.past, session, store.layer)
+            fresh = _real(fresh, visible)
             output = _attend_row(session, store.layer, module, fresh, bias)
-            if real is None:
-                outputs[index] = output
-            else:
-                outputs[index, real] = output
+            outputs.append(_spread(output, visible.places, query.shape[2]))
         store.taken()
-    return outputs
+        return outputs[0][None] if len(outputs) == 1 else torch.stack(outputs)
 
 
-def _read_mask(
-    fresh: Fresh, mask: Tensor, columns: int, session: KVSession, layer: int
-) -> tuple[Fresh, Tensor]:
-    """Return the real tokens alone, and where they stand (tokens,)."""
+def _read_mask(mask: Tensor, index: int, columns: int) -> _Visible:
+    """Return what a mask says of a batch row."""
+    read = _READ.get()
+    if read is None or read.mask() is not mask or read.columns != columns:
+        read = _MaskRead(weakref.ref(mask), columns)
+        _READ.set(read)
+    if index not in read.rows:
+        read.rows[index] = _visible(mask[min(index, mask.shape[0] - 1), 0], columns)
+    return read.rows[index]
+
+
+def _visible(mask: Tensor, columns: int) -> _Visible:
     if mask.dtype != torch.bool:
         mask = mask == 0
-    real = mask[-1, columns:]
+    real, allowed = mask[-1, columns:], mask[:, columns:]
+    places = None
+    if not bool(real.all()):
+        places = _where(real)
+        allowed = allowed[places][:, places]
+    causal = bool((allowed == torch.ones_like(allowed).tril()).all())
+    return _Visible(int(mask[-1, :columns].sum()), places, None if causal else allowed)
+
+
+def _where(real: Tensor) -> Tensor | slice:
+    """Return the places of real tokens; as a slice where nothing stands between them."""
+    places = real.nonzero()[:, 0]
+    if not len(places):
+        return slice(0, 0)
+    first, last = int(places[0]), int(places[-1])
+    return slice(first, last + 1) if last - first < len(places) else places
+
+
+def _check_past(past: int, session: KVSession, layer: int) -> None:
     row = session.rows.get(layer)
     seen = 0 if row is None else row.seen
-    if int(mask[-1, :columns].sum()) != seen:
+    if past != seen:
         raise MaskError(
-            f'the mask shows {int(mask[-1, :columns].sum())} tokens of the past, the cache of '
-            f'layer {layer} has seen {seen}'
+            f'the mask shows {past} tokens of the past, the cache of layer {layer} has seen {seen}'
         )
-    allowed = mask[:, columns:]
-    if not bool(real.all()):
-        places = real.nonzero()[:, 0]
-        allowed = allowed[places][:, places]
-        fresh = replace(
-            fresh, query=fresh.query[:, places], key=fresh.key[:, places],
-            value=fresh.value[:, places],
-            spots=None if fresh.spots is None else fresh.spots[:, places],
-        )
-    causal = bool((allowed == torch.ones_like(allowed).tril()).all())
-    return replace(fresh, allowed=None if causal else allowed), real
+
+
+def _real(fresh: Fresh, visible: _Visible) -> Fresh:
+    """Return the real tokens alone."""
+    places = visible.places
+    if places is None:
+        return replace(fresh, allowed=visible.allowed)
+    return replace(
+        fresh, query=fresh.query[:, places], key=fresh.key[:, places],
+        value=fresh.value[:, places], allowed=visible.allowed,
+        spots=None if fresh.spots is None else fresh.spots[:, places],
+    )
+
+
+def _spread(output: Tensor, places: Tensor | slice | None, tokens: int) -> Tensor:
+    """Put the output of real tokens in its places (tokens, heads, head_dim), zeros elsewhere."""
+    if places is None:
+        return output
+    spread = output.new_zeros(tokens, *output.shape[1:])
+    spread[places] = output
+    return spread
 
 
 def _bias(store: KVStore, module: Any) -> KeyBias | None:
@@ -148,17 +209,22 @@ def _attend_exactly(row: KVRow, module: Any, fresh: Fresh) -> Tensor:
     key, value = row.open.in_order()
     tokens, slots = fresh.query.shape[1], key.shape[1]
     allowed = fresh.allowed
-    if tokens > 1 and slots > tokens:
-        fresh_part = allowed
-        if fresh_part is None:
-            fresh_part = torch.ones(tokens, tokens, dtype=torch.bool).tril()
-        past = fresh_part.new_ones(tokens, slots - tokens)
-        allowed = torch.cat([past, fresh_part], 1)
+    if allowed is None and 1 < tokens < slots:
+        allowed = _causal(tokens, slots)
+    elif allowed is not None:
+        past = allowed.new_ones(tokens, slots - tokens)
+        allowed = torch.cat([past, allowed], 1)
     output, _ = sdpa_attention_forward(
         module, fresh.query[None], key[None], value[None],
         None if allowed is None else allowed[None, None], scaling=fresh.scaling,
     )
     return output[0]
+
+
+@lru_cache(maxsize=4)
+def _causal(tokens: int, slots: int) -> Tensor:
+    """Return whom the last tokens see: all slots up to themselves (tokens, slots)."""
+    return torch.ones(tokens, slots, dtype=torch.bool).tril(slots - tokens)
 
 
 def _preference(row: KVRow, window: Tensor | None, tokens: int) -> float | None:

@@ -9,6 +9,7 @@ no bytes budget, and no attention.
 from __future__ import annotations
 
 from collections.abc import Mapping
+import math
 
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.errors import NonFiniteError
@@ -89,8 +90,8 @@ class KVRow:
         Raises:
             NonFiniteError: there are some.
         """
-        total = key.sum(dtype=torch.float32) + value.sum(dtype=torch.float32)
-        if not bool(total.isfinite()) and not bool((key.isfinite() & value.isfinite()).all()):
+        total = float(key.sum(dtype=torch.float32) + value.sum(dtype=torch.float32))
+        if not math.isfinite(total) and not bool((key.isfinite() & value.isfinite()).all()):
             raise NonFiniteError(self.layer)
 
     def worth(self, shelf: Shelf) -> Tensor:

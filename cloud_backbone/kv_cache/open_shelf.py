@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.columns import Columns
+from cloud_backbone.kv_cache.errors import PoolFullError
 from cloud_backbone.kv_cache.raw import RawCodec
 from cloud_backbone.kv_cache.shelf import DEAD, Shelf
 import torch
@@ -90,6 +91,12 @@ class OpenShelf(Shelf):
         self.positions[:, first:last] = positions
         for name, column in columns.items():
             self.columns[name][:, first:last] = column
+
+    def extend(self, blocks: int) -> None:
+        """Add blocks; move all to pages side by side, where they no longer are."""
+        super().extend(blocks)
+        if blocks > 0 and not self._forked and self._runs() is None:
+            self._gather_pages()
 
     def tokens(self, slots: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values (kv_heads, tokens, head_dim) of slots (kv_heads, tokens)."""
@@ -205,6 +212,21 @@ class OpenShelf(Shelf):
             (self.key_arena, self.key_pages, key), (self.value_arena, self.value_pages, value)
         ):
             self._typed(arena)[self._rows(pages, slots)] = self.codec.narrow(states)
+
+    def _gather_pages(self) -> None:
+        """Move to pages that lie in runs; stay where the pool has no room for both."""
+        count, size = self.key_pages.numel(), self.codec.key_bytes
+        try:
+            pages = self.pool.take(size, 2 * count)
+        except PoolFullError:
+            return
+        arena = self.pool.arena(size)
+        old = torch.cat([self.key_pages.flatten(), self.value_pages.flatten()])
+        arena[pages] = arena[old]
+        self.pool.give(size, old)
+        self.key_pages = pages[:count].view_as(self.key_pages)
+        self.value_pages = pages[count:].view_as(self.value_pages)
+        self._holes = None
 
     def _typed(self, arena: Tensor) -> Tensor:
         """Return an arena as tokens (pages * slots, head_dim)."""

@@ -49,6 +49,8 @@ class RawCodec:
 
     def narrow(self, values: Tensor) -> Tensor:
         """Cast; what is too large for the dtype becomes its largest number, not infinity."""
+        if values.dtype == self.dtype:
+            return values.contiguous()
         largest = torch.finfo(self.dtype).max
         return values.float().clamp(-largest, largest).to(self.dtype).contiguous()
 
