@@ -19,7 +19,7 @@ CODECS = {
     'grouped2': lambda head_dim, slots: KiviCodec(head_dim, 2, slots),
     'oaken': OakenCodec,
 }
-HEAD_DIMS = (16, 24, 40, 64, 80, 128)
+HEAD_DIMS = (16, 24, 80, 128)
 HEADS = 2
 EMPTY = 5
 """Pages of an arena that belong to nobody."""
