@@ -15,15 +15,10 @@ not truth.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from cloud_backbone.kv_cache.rope_positions import RopePositions
 from cloud_backbone.kv_cache.rotary_table import RotaryTable
 import torch
 from torch import Tensor
-
-CHUNK = 1024
-"""Slots whose cos and sin are gathered at a time."""
 
 
 class KeyBias:
@@ -64,27 +59,10 @@ class KeyBias:
             rope: the rotary ones of the session.
         """
         folded, still = self._fold(query)
-        tokens = positions.clamp(min=0).long()
-        seen, slots = int(tokens.max()) + 1, tokens.shape[1]
-        if seen <= 2 * slots:  # few are gone: one product for all heads, then pick
-            known = torch.arange(seen)
-            every = self._table.upto(seen) if rope.plain else self._rows(known, rope)
-            chosen = tokens[:, None].expand(-1, query.shape[1], -1)
-            scores = (folded @ every.T).gather(2, chosen)
-        else:
-            scores = torch.cat(list(self._by_chunks(folded, tokens, rope)), 2)
+        tokens = positions.clamp(min=0)
+        spots = rope.of(tokens.flatten()).unflatten(1, tokens.shape)
+        scores = self._table.dots(folded, spots)
         return scores if still is None else scores + still
-
-    def _by_chunks(
-        self, folded: Tensor, tokens: Tensor, rope: RopePositions
-    ) -> Iterator[Tensor]:
-        for part in tokens.split(CHUNK, 1):
-            rows = self._rows(part.flatten(), rope).unflatten(0, tuple(part.shape))
-            yield folded @ rows.mT
-
-    def _rows(self, tokens: Tensor, rope: RopePositions) -> Tensor:
-        """Return [cos | sin] (tokens, width) of logical positions (tokens,)."""
-        return self._table.rows(rope.of(tokens))
 
     def _fold(self, query: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the factors of [cos | sin] (kv_heads, rows, width), and what does not turn."""

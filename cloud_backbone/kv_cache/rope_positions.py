@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 
 class RopePositions:
@@ -35,14 +36,12 @@ class RopePositions:
 
     def of(self, tokens: Tensor) -> Tensor:
         """Return rotary positions (axes or 1, tokens) of logical ones (tokens,)."""
-        tokens = tokens.long()
         if self.plain:
-            return tokens[None]
-        run = torch.searchsorted(self.starts, tokens.int().contiguous(), right=True) - 1
-        known = run >= 0
-        run.clamp_(min=0)
-        moved = (tokens - self.starts[run])[:, None] * self.steps[run] + self.anchors[run]
-        return torch.where(known[:, None], moved, tokens[:, None]).T
+            return tokens[None].long()
+        run = torch.searchsorted(self.starts, tokens.int(), right=True)  # 0: before the first run
+        steps = F.pad(self.steps.T.long(), (1, 0), value=1)
+        zeros = F.pad(self.anchors.T - self.starts * self.steps.T.long(), (1, 0))
+        return zeros.index_select(1, run).addcmul_(steps.index_select(1, run), tokens.long())
 
     def extend(self, first: int, spots: Tensor) -> None:
         """Learn rotary positions (axes, tokens) of the tokens from ``first`` on, the last ones.

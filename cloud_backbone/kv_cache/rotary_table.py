@@ -27,6 +27,10 @@ from torch import Tensor
 MOST = 1 << 22
 """Positions that a table may have."""
 FEWEST = 1024
+CHUNK = 1024
+"""Slots whose rows are gathered at a time."""
+FULL = 4
+"""Positions per slot up to which picking products costs less than gathering rows."""
 GROWING = ('dynamic', 'longrope')
 """Embeddings whose frequencies depend on the length of the sequence."""
 
@@ -60,8 +64,12 @@ class RotaryTable:
         half = slice(self.width // 2) if twice else slice(0, self.width, 2)
         self._half = half
         self.first, self.second = self._pairs(cos, sin, rotate)
-        self._axis_of = self._find_axes(sections)
+        axis_of = self._find_axes(sections).repeat(2)
+        self._columns = [(axis_of == axis).nonzero()[:, 0] for axis in range(self.axes)]
+        """Of a row, those that follow each axis."""
         self._rows = cos.new_empty(0, self.width)
+        self._parts: list[Tensor] = []
+        """The same, each axis by itself, once that is asked for."""
 
     def rows(self, spots: Tensor) -> Tensor:
         """Return [cos | sin] (tokens, width) of rotary positions (axes or 1, tokens).
@@ -70,17 +78,36 @@ class RotaryTable:
             CacheError: a position is negative or too large for a table.
         """
         table = self._reach(spots)
-        if spots.shape[0] == 1 or self.axes == 1:
+        if spots.shape[0] == 1:
             return table[spots[0]]
         rows = table.new_empty(spots.shape[1], self.width)
-        for axis in range(self.axes):
-            columns = (self._axis_of == axis).repeat(2).nonzero()[:, 0]
-            rows[:, columns] = table[spots[axis][:, None], columns]
+        for columns, part, places in zip(self._columns, self._by_axis(), spots, strict=True):
+            rows.index_copy_(1, columns, part[places])
         return rows
 
-    def upto(self, count: int) -> Tensor:
-        """Return [cos | sin] (count, width) of the first positions, the same on all axes."""
-        return self._reach(torch.tensor([count - 1]))[:count]
+    def dots(self, factors: Tensor, spots: Tensor) -> Tensor:
+        """Multiply factors (heads, rows, width) with [cos | sin] of the slots of each head.
+
+        Args:
+            factors: float32.
+            spots: rotary positions (axes or 1, heads, slots).
+
+        Returns:
+            float32 (heads, rows, slots).
+        """
+        table = self._reach(spots)
+        if spots.shape[0] == 1:
+            return _dots(factors, table, spots[0])
+        total = factors.new_zeros(())
+        for columns, part, places in zip(self._columns, self._by_axis(), spots, strict=True):
+            total = _dots(factors[..., columns], part, places).add_(total)
+        return total
+
+    def _by_axis(self) -> list[Tensor]:
+        """Return the columns of each axis as a table of its own; made when first asked for."""
+        if not self._parts or len(self._parts[0]) != len(self._rows):
+            self._parts = [self._rows[:, columns].contiguous() for columns in self._columns]
+        return self._parts
 
     def _reach(self, spots: Tensor) -> Tensor:
         """Return a table that holds all these positions."""
@@ -135,6 +162,16 @@ class RotaryTable:
             spot[axis] = 1
             moved.append(self._answer(spot)[1][0, self._half].abs())
         return torch.stack(moved).argmax(0)
+
+
+def _dots(factors: Tensor, table: Tensor, spots: Tensor) -> Tensor:
+    """Multiply (heads, rows, columns) with rows of a table, those of (heads, slots)."""
+    count, slots = int(spots.max()) + 1, spots.shape[1]
+    if count <= FULL * slots:  # one product with every position, then pick
+        chosen = spots[:, None].expand(-1, factors.shape[1], -1)
+        return (factors @ table[:count].T).gather(2, chosen)
+    parts = [factors @ table[part].mT for part in spots.split(CHUNK, 1)]
+    return torch.cat(parts, 2)
 
 
 def _sections(rotary: Any) -> list[int]:
