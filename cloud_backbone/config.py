@@ -65,6 +65,36 @@ class LimitsConfig:
 
 
 @dataclass(frozen=True)
+class CacheConfig:
+    """How sessions keep keys and values, where a robot does not say."""
+
+    policy: str = 'full'
+    pool_bytes: int = 1 << 30
+    """Of all sessions together, and of the turns that are being computed [B]."""
+    budget_bytes: int = 0
+    """Of one session between turns [B]; 0: no limit."""
+    budget_fraction: float = 0.0
+    """The same as a share of what a usual turn takes in half precision; 0: no limit."""
+
+    def __post_init__(self) -> None:
+        """Refuse a pool of nothing, and two budgets."""
+        _require(
+            self.pool_bytes > 0, f'cache.pool_bytes is {self.pool_bytes}, must be more than 0'
+        )
+        _require(
+            self.budget_bytes >= 0, f'cache.budget_bytes is {self.budget_bytes}, must be 0 or more'
+        )
+        _require(
+            0.0 <= self.budget_fraction <= 1.0,
+            f'cache.budget_fraction is {self.budget_fraction}, allowed 0 to 1',
+        )
+        _require(
+            not (self.budget_bytes and self.budget_fraction),
+            'cache has both budget_bytes and budget_fraction; give one',
+        )
+
+
+@dataclass(frozen=True)
 class BackboneConfig:
     """Everything that the server can be told."""
 
@@ -78,6 +108,7 @@ class BackboneConfig:
     device: str = 'cpu'
     tls: TlsConfig = field(default_factory=TlsConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
+    cache: CacheConfig = field(default_factory=CacheConfig)
 
     def __post_init__(self) -> None:
         """Refuse values that cannot be, and plain text on a network that was not asked for."""

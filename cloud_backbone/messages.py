@@ -65,3 +65,5 @@ class Stats:
     errors: int = 0
     batches: int = 0
     cache_bytes: int = 0
+    free_sessions: int = 0
+    """How many more fit into the cache, on the backbone's own terms."""

@@ -11,6 +11,7 @@ from concurrent.futures import Executor
 import logging
 import time
 
+from cloud_backbone.cache_needs import measure_needs
 from cloud_backbone.config import BackboneConfig
 from cloud_backbone.model.backbone import Backbone, load_backbone
 from cloud_backbone.plan_generator import PlanGenerator, Question
@@ -29,12 +30,12 @@ async def start_planner(config: BackboneConfig, executor: Executor) -> Planner:
     """Load the checkpoint and warm it up in ``executor``; return a planner that uses it.
 
     Raises:
-        StartError: the checkpoint is not one.
+        StartError: the checkpoint is not one, or cannot keep its cache as the settings say.
     """
     loop = asyncio.get_running_loop()
     backbone = await loop.run_in_executor(executor, _load, config)
     facts = await loop.run_in_executor(executor, warm_up, backbone)
-    return Planner(facts, TurnPlanner(backbone), executor, config.limits)
+    return Planner(facts, TurnPlanner(backbone), executor, config.limits, config.cache)
 
 
 def _load(config: BackboneConfig) -> Backbone:
@@ -60,5 +61,5 @@ def warm_up(backbone: Backbone) -> ModelFacts:
         image_size=backbone.image_size,
         latent_size=backbone.latent_size,
         can_batch=backbone.can_batch,
-        least_cache_bytes=caches[0].byte_count,
+        cache=measure_needs(backbone, caches[0]),
     )

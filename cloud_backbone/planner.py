@@ -14,13 +14,15 @@ import time
 from typing import Protocol
 
 from cloud_backbone.action_plan import Answer
-from cloud_backbone.config import LimitsConfig
+from cloud_backbone.cache_grants import CacheGrants
+from cloud_backbone.cache_needs import CacheNeeds
+from cloud_backbone.config import CacheConfig, LimitsConfig
 from cloud_backbone.errors import DrainingError
 from cloud_backbone.messages import Hello, Stats, Turn, Welcome
 from cloud_backbone.session import Session
 from cloud_backbone.session_store import SessionStore
 from cloud_backbone.turn_batcher import TurnBatcher
-from cloud_backbone.turn_checks import CACHE_POLICIES, check_hello, check_turn
+from cloud_backbone.turn_checks import check_hello, check_turn
 from cloud_backbone.turn_planner import TurnJob
 
 
@@ -32,8 +34,7 @@ class ModelFacts:
     image_size: tuple[int, int]
     latent_size: int
     can_batch: bool
-    least_cache_bytes: int
-    """What the cache of one session needs for the longest instruction [B]."""
+    cache: CacheNeeds
 
 
 class PlansTurns(Protocol):
@@ -44,19 +45,40 @@ class PlansTurns(Protocol):
 
 
 class Planner:
-    """All sessions of one model."""
+    """All sessions of one model.
+
+    Args:
+        facts: of the model.
+        turns: answers them, on the thread of ``executor``.
+        executor: one thread.
+        limits: how much is taken on.
+        cache: the pool, and how sessions keep keys and values by default.
+
+    Raises:
+        StartError: this model cannot keep its cache so.
+    """
 
     def __init__(
-        self, facts: ModelFacts, turns: PlansTurns, executor: Executor, limits: LimitsConfig
+        self,
+        facts: ModelFacts,
+        turns: PlansTurns,
+        executor: Executor,
+        limits: LimitsConfig,
+        cache: CacheConfig | None = None,
     ) -> None:
         self.facts = facts
-        self.sessions = SessionStore(limits)
+        batch = limits.max_batch if facts.can_batch else 1
+        self._grants = CacheGrants(cache or CacheConfig(), facts.cache, batch)
+        # On the model's thread: a turn of the session may be running there.
+        self.sessions = SessionStore(
+            limits, self._grants, lambda left: executor.submit(left.clear)
+        )
         self._plans = self._errors = 0
         self._closed = False
         self._batcher: TurnBatcher[TurnJob, Answer] = TurnBatcher(
             turns.plan,
             executor,
-            limits.max_batch if facts.can_batch else 1,
+            batch,
             limits.max_waiting_turns,
         )
 
@@ -67,7 +89,7 @@ class Planner:
             TurnError: the hello is refused.
         """
         self._check_open()
-        check_hello(hello, self.facts.least_cache_bytes)
+        check_hello(hello)
         session, resumed = self.sessions.open(hello)
         return session, Welcome(
             session_id=session.session_id,
@@ -76,8 +98,8 @@ class Planner:
             fingerprint=self.facts.fingerprint,
             image_size=self.facts.image_size,
             latent_size=self.facts.latent_size,
-            cache_policy=CACHE_POLICIES[0],
-            cache_budget_bytes=hello.cache_budget_bytes,
+            cache_policy=session.terms.policy.name,
+            cache_budget_bytes=session.terms.budget_bytes,
         )
 
     def ask(self, session: Session, turn: Turn) -> asyncio.Task[Answer]:
@@ -103,6 +125,7 @@ class Planner:
             errors=self._errors,
             batches=self._batcher.batch_count,
             cache_bytes=self.sessions.cache_bytes(),
+            free_sessions=self._grants.free_sessions(),
         )
 
     def close(self) -> None:

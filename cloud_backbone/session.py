@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from cloud_backbone.action_plan import Answer
+from cloud_backbone.cache_grants import CacheTerms
 from cloud_backbone.embodiment import Embodiment
 from cloud_backbone.errors import Reason, ReopenSessionError, RetryCallError
 from cloud_backbone.messages import Turn
@@ -31,12 +32,14 @@ class Session:
         embodiment: Embodiment,
         max_pending: int,
         stored_answers: int,
+        terms: CacheTerms,
+        cache: SessionCache,
     ) -> None:
         self.session_id = session_id
         self.robot_id = robot_id
         self.embodiment = embodiment
         self.epoch = 0
-        self.cache = SessionCache()
+        self.terms, self.cache = terms, cache
         self.last_used_s = 0.0
         self.attached = False
         """Whether a stream is open."""

@@ -15,15 +15,12 @@ from cloud_backbone.messages import Hello, Turn
 from protos.protocol import MAX_INSTRUCTION_CHARS, PROTOCOL_VERSION, ROBOT_ID
 
 MAX_ID_CHARS = 128
-CACHE_POLICIES = ('full',)
 
 
-def check_hello(hello: Hello, least_cache_bytes: int) -> None:
+def check_hello(hello: Hello) -> None:
     """Refuse a hello that this backbone cannot serve; the message names both sides' values.
 
-    Args:
-        hello: what the robot says.
-        least_cache_bytes: what one session's cache needs [B].
+    What it says of the cache is not judged here.
 
     Raises:
         FixRequestError: with the reason.
@@ -38,19 +35,6 @@ def check_hello(hello: Hello, least_cache_bytes: int) -> None:
         raise FixRequestError(
             Reason.BAD_EMBODIMENT,
             f'robot_id is {hello.robot_id[:MAX_ID_CHARS]!r}, allowed are {ROBOT_ID.pattern}',
-        )
-    if hello.cache_policy and hello.cache_policy not in CACHE_POLICIES:
-        raise FixRequestError(
-            Reason.BAD_CACHE_POLICY,
-            f'the robot wants cache policy {hello.cache_policy[:MAX_ID_CHARS]!r}, this backbone '
-            f'knows {", ".join(CACHE_POLICIES)}',
-        )
-    budget = hello.cache_budget_bytes
-    if budget != 0 and budget < least_cache_bytes:
-        raise FixRequestError(
-            Reason.BAD_CACHE_POLICY,
-            f'the robot allows {budget} bytes of cache, policy full needs {least_cache_bytes}; '
-            '0 leaves it to the backbone',
         )
 
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 import logging
 
 from cloud_backbone.action_plan import Answer, Certificate, Exactness, Plan
-from cloud_backbone.errors import TurnError
+from cloud_backbone.errors import FixRequestError, Reason, RetryCallError, TurnError
 from cloud_backbone.grounding import Grounder, refusal
 from cloud_backbone.image_intake import decode_jpeg
+from cloud_backbone.kv_cache.errors import BudgetError, PoolFullError
 from cloud_backbone.messages import Turn
 from cloud_backbone.model.backbone import Backbone, Image
 from cloud_backbone.plan_generator import PlanGenerator, Question, Written
@@ -44,6 +45,8 @@ class TurnPlanner:
         try:
             return self._plan(jobs)
         except Exception as error:
+            if len(jobs) == 1 and (told := _told(error)) is not None:
+                return [told]
             if len(jobs) == 1:
                 log.exception('turn %s failed', jobs[0].turn.turn_id)
                 return [error]
@@ -100,3 +103,12 @@ class TurnPlanner:
             return refusal(reason, thought_of(written.draft))
         vocabulary = self.backbone.language.vocabulary
         return Grounder(job.session.embodiment, vocabulary).ground(written.draft)
+
+
+def _told(error: Exception) -> TurnError | None:
+    """Return what a robot is told about its cache; None where it is a fault of ours."""
+    if isinstance(error, PoolFullError):
+        return RetryCallError(Reason.OVERLOADED, str(error))
+    if isinstance(error, BudgetError):
+        return FixRequestError(Reason.BAD_CACHE_POLICY, str(error))
+    return None

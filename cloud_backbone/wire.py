@@ -186,6 +186,7 @@ def write_stats(stats: Stats) -> planner_pb2.GetStatsResponse:
         error_count=stats.errors,
         batch_count=stats.batches,
         cache_bytes=stats.cache_bytes,
+        free_session_count=stats.free_sessions,
     )
 
 

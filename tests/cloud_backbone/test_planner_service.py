@@ -216,6 +216,17 @@ def test_cache_is_kept_between_turns(client: RawClient) -> None:
     stats = client.stub.GetStats(planner_pb2.GetStatsRequest(), timeout=10)
     assert stats.cache_bytes > 0
     assert stats.open_session_count > 0
+    assert stats.free_session_count > 0
+
+
+def test_welcome_says_what_the_cache_is_like(server: BackboneServer) -> None:
+    """Policy and budget of the hello are in force; an empty hello gets the backbone's own."""
+    with RawClient(server.address) as plain, RawClient(server.address) as small:
+        welcome = plain.hello()
+        assert (welcome.cache_policy, welcome.cache_budget_bytes) == ('full', 0)
+        welcome = small.hello(cache_policy='cake+int8', cache_budget_bytes=9000)
+        assert (welcome.cache_policy, welcome.cache_budget_bytes) == ('cake+int8', 9000)
+        assert small.ask().WhichOneof('result') == 'plan'
 
 
 def test_many_short_sessions_leave_nothing_behind(server: BackboneServer) -> None:

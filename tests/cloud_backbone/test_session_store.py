@@ -3,16 +3,20 @@
 
 from dataclasses import replace
 
-from cloud_backbone.config import LimitsConfig
+from cloud_backbone.cache_grants import CacheGrants
+from cloud_backbone.cache_needs import CacheNeeds
+from cloud_backbone.config import CacheConfig, LimitsConfig
 from cloud_backbone.embodiment import Camera, Embodiment
-from cloud_backbone.errors import Reason, RetryCallError
+from cloud_backbone.errors import FixRequestError, Reason, RetryCallError
 from cloud_backbone.messages import Hello
+from cloud_backbone.session_cache import SessionCache
 from cloud_backbone.session_store import SessionStore
 import pytest
 
 CAMERA = Camera('c', 64, 64, 0.6, (0.0, 0.0, 1.0), (0.0, 1.0, 0.0, 0.0))
 ARM = Embodiment('arm', ('a',), (CAMERA,), 'a', (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 HELLO = Hello('robot', 1, ARM)
+NEEDS = CacheNeeds(longest_bytes=1000, usual_bytes=800, shape=None)
 
 
 class Clock:
@@ -31,10 +35,15 @@ def clock() -> Clock:
     return Clock()
 
 
+def grants(sessions: int = 100) -> CacheGrants:
+    """Return a pool for so many sessions, and one turn at a time."""
+    return CacheGrants(CacheConfig(pool_bytes=1000 * (sessions + 1)), NEEDS, 1)
+
+
 @pytest.fixture
 def store(clock: Clock) -> SessionStore:
     """Return a store for two sessions that are kept for 10 s."""
-    return SessionStore(LimitsConfig(max_sessions=2, session_ttl_s=10.0), clock)
+    return SessionStore(LimitsConfig(max_sessions=2, session_ttl_s=10.0), grants(), now_s=clock)
 
 
 def test_resumed_session_is_the_same_with_a_larger_epoch(store: SessionStore) -> None:
@@ -103,3 +112,27 @@ def test_close_is_idempotent(store: SessionStore) -> None:
     assert store.close(session.session_id)
     assert not store.close(session.session_id)
     assert store.cache_bytes() == 0
+
+
+def test_session_without_a_stream_gives_its_cache_to_the_next(clock: Clock) -> None:
+    """Where the pool is full, idle sessions go before a robot is refused."""
+    forgotten: list[SessionCache] = []
+    store = SessionStore(LimitsConfig(), grants(2), forgotten.append, clock)
+    kept, left = store.open(HELLO)[0], store.open(HELLO)[0]
+    with pytest.raises(RetryCallError, match='needs 1000 bytes of cache, 0 of 3000') as caught:
+        store.open(HELLO)
+    assert caught.value.reason is Reason.OVERLOADED
+    assert len(store) == 2
+    store.detach(left, left.epoch)
+    store.open(HELLO)
+    assert store.holds(kept)
+    assert forgotten == [left.cache]
+
+
+def test_unknown_policy_closes_nothing(store: SessionStore) -> None:
+    """A hello that cannot be served costs no other robot its session."""
+    idle, _ = store.open(HELLO)
+    store.detach(idle, idle.epoch)
+    with pytest.raises(FixRequestError, match="'squat9'"):
+        store.open(replace(HELLO, cache_policy='squat9'))
+    assert store.holds(idle)

@@ -57,7 +57,7 @@ class ClientContract:
         turn = wire.read_request(planner_pb2.SessionRequest(turn=planner.turns[0]))
         assert isinstance(hello, Hello)
         assert isinstance(turn, Turn)
-        check_hello(hello, least_cache_bytes=0)
+        check_hello(hello)
         check_turn(turn, hello.embodiment, (128, 128))
         assert turn.instruction == 'pick it'
 

@@ -32,7 +32,9 @@ class BackboneServer:
         self._config = replace(config or BackboneConfig(), port=0, limits=limits)
         self.executor = ThreadPoolExecutor(1)
         facts = self.executor.submit(warm_up, backbone).result()
-        self.planner = Planner(facts, TurnPlanner(backbone), self.executor, limits)
+        self.planner = Planner(
+            facts, TurnPlanner(backbone), self.executor, limits, self._config.cache
+        )
         self.address = ''
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
