@@ -11,15 +11,19 @@ import hashlib
 from pydoc_data import topics
 import random
 
-NAMES = (
-    'Alice', 'Robert', 'Maria', 'Daniel', 'Sophie', 'Thomas', 'Julia', 'Martin', 'Emma', 'Peter',
+THINGS = (
+    'password of the library', 'name of the black horse', 'favourite colour of Alice',
+    'street where Robert lives', 'first word of the letter', 'ship in the harbour',
+    'prize that Maria won', 'gift for the old teacher', 'flower on the table',
+    'code of the blue door',
 )
+"""What facts are about; all different, so that the full cache of a small model finds most."""
 WORDS = (
     'maple', 'river', 'copper', 'lantern', 'velvet', 'orange', 'winter', 'marble', 'garden',
     'silver',
 )
-FACT = '\nRemember: the secret word of {name} is {word}.\n'
-QUESTION = '\nThe secret word of {name} is'
+FACT = '\nRemember: the {thing} is {word}.\n'
+QUESTION = '\nThe {thing} is'
 TAIL = 96
 """Tokens of plain text after the last fact: no window reaches back to it."""
 
@@ -69,20 +73,21 @@ def draw_passage(
         tokens: length of the context.
         following: length of the continuation.
         needles: how many facts are planted, at most ten.
-        seed: chooses the text, the names and the words.
+        seed: chooses the text, the facts and the words.
     """
     draw = random.Random(seed)
     plain = _plain(encode, tokens + following + EVEN, draw)
-    names, words = draw.sample(NAMES, needles), draw.sample(WORDS, needles)
-    facts = [encode(FACT.format(name=a, word=b)) for a, b in zip(names, words, strict=True)]
+    things, words = draw.sample(THINGS, needles), draw.sample(WORDS, needles)
+    pairs = list(zip(things, words, strict=True))
+    facts = [encode(FACT.format(thing=thing, word=word)) for thing, word in pairs]
     room = tokens - sum(map(len, facts))
     context: list[int] = []
     planted: list[Needle] = []
     start = 0
-    for number, (name, word, fact) in enumerate(zip(names, words, facts, strict=True)):
+    for number, ((thing, word), fact) in enumerate(zip(pairs, facts, strict=True)):
         end = (room - min(TAIL, room // 4)) * (number + 1) // needles
         context += plain[start:end]
-        question = encode(QUESTION.format(name=name))
+        question = encode(QUESTION.format(thing=thing))
         odd = (1 - tokens - len(question)) % EVEN
         planted.append(Needle(
             round(len(context) / tokens, 3), [*plain[-EVEN : len(plain) - EVEN + odd], *question],

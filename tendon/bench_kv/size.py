@@ -45,7 +45,7 @@ class Size:
 
 
 FULL = Size(
-    context=4096, following=256, recall=1024, needles=8, inside=4, step=16,
+    context=4096, following=256, recall=1536, needles=8, inside=4, step=16,
     lengths=(1024, 4096, 8192, 16384), slots=512, rounds=5, turns=10, turn=128,
 )
 QUICK = Size(
