@@ -115,6 +115,49 @@ def test_a_cropped_or_forked_session_goes_on_rightly(name: str) -> None:
     assert close(family(twin, input_ids=text(9, 3)), family(plain, input_ids=text(9, 3)))
 
 
+def jumped(tokens: int, seed: int, far: int) -> dict[str, Tensor]:
+    """Return text whose rotary positions the caller has chosen."""
+    return {'input_ids': text(tokens, seed), 'position_ids': torch.arange(far, far + tokens)[None]}
+
+
+def test_forks_stand_at_positions_of_their_own() -> None:
+    """A fork that jumps far does not move the other one, nor does a crop leave the jump behind."""
+    family = attached('qwen2')
+    cache, plain = CompressedCache(family.model.config, lossless()), full(family)
+    for each in (cache, plain):
+        family(each, **jumped(40, 0, 7))
+    twin = CompressedCache.joined([cache])
+    twin.sessions = [cache.sessions[0].fork()]
+    family(twin, **jumped(12, 1, 500))
+    rope = twin.sessions[0].rope
+    assert len(rope.starts) == 2 and len(cache.sessions[0].rope.starts) == 1
+    twin.sessions[0].crop(40)
+    assert len(rope.starts) == 1
+    twin.align()
+    wanted = family(plain, **jumped(12, 2, 300))
+    for each in (cache, twin):
+        assert close(family(each, **jumped(12, 2, 300)), wanted)
+
+
+@pytest.mark.parametrize('name', ['kivi4', 'snapkv+kivi4', 'cake+squat4', 'pyramid+int8'])
+def test_scattered_positions_cost_slots_not_bytes(name: str) -> None:
+    """Positions that no run describes are paid by the budget: fewer slots, not more bytes."""
+    family, budget = attached('qwen2'), 16_000
+    generator, slots = torch.Generator().manual_seed(5), []
+    for scattered in (False, True):
+        cache = CompressedCache(family.model.config, small_policy(name), budget)
+        for turn in range(4):
+            places = torch.arange(60 * turn, 60 * turn + 60)
+            if scattered:
+                places = torch.randint(0, 1000, (60,), generator=generator)
+            family(cache, input_ids=text(60, turn), position_ids=places[None])
+            assert cache.nbytes() <= budget
+        rows = cache.sessions[0].rows.values()
+        slots.append(sum(row.slots for row in rows))
+        assert (cache.sessions[0].rope.nbytes() > 1000) == scattered
+    assert slots[1] < slots[0]
+
+
 @pytest.mark.parametrize('named', [True, False])
 def test_padding_on_the_left_moves_rotary_positions(named: bool) -> None:
     """Padded rows give the logits of a full cache, with position ids and without."""
