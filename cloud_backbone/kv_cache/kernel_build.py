@@ -23,13 +23,14 @@ OPTIONS = (
     '-ffp-contract=fast', '-Wall', '-Wextra', '-Wno-psabi',
 )
 PROCESSORS = {
-    'baseline': (),
-    'avx2': ('-mavx2', '-mfma'),
-    'avx512': (
+    4: (),
+    8: ('-mavx2', '-mfma'),
+    16: (
         '-mavx512f', '-mavx512bw', '-mavx512vl', '-mavx512dq', '-mfma',
         '-mprefer-vector-width=512',
     ),
 }
+"""Floats of a vector, and the options for processors that have such."""
 _TIMEOUT_S = 300
 
 
@@ -67,11 +68,11 @@ def _compile(compiler: list[str], folder: Path) -> None:
     """Write folder/library."""
     x86 = _run([*compiler, '-dumpmachine']).startswith(('x86_64', 'amd64'))
     objects = []
-    for name, options in PROCESSORS.items():
+    for lanes, options in PROCESSORS.items():
         if x86 or not options:
-            objects.append(str(folder / f'{name}.o'))
-            source = str(SOURCES / 'attention.cc')
-            _run([*compiler, *OPTIONS, *options, '-c', source, '-o', objects[-1]])
+            objects.append(str(folder / f'{lanes}.o'))
+            told = [*OPTIONS, *options, f'-DTENDON_LANES={lanes}']
+            _run([*compiler, *told, '-c', str(SOURCES / 'attention.cc'), '-o', objects[-1]])
     macro = ['-DTENDON_X86'] if x86 else []
     dispatch = str(SOURCES / 'dispatch.cc')
     library = str(folder / 'library')

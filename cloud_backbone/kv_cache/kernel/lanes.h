@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of kLanes floats, as many as the processor that is compiled for has; knows no pages.
+// Vectors of kLanes floats; knows no pages. TENDON_LANES is given to the compiler: 4 anywhere, 8
+// for processors with AVX2, 16 for AVX-512.
 //
 // Built on the vector extensions of GCC and Clang; intrinsics only where those are slow.
 #pragma once
@@ -7,16 +8,8 @@
 #include <cstdint>
 #include <cstring>
 #include <utility>
-#if defined(__AVX2__)
+#if TENDON_LANES > 4
 #include <immintrin.h>
-#endif
-
-#if defined(__AVX512BW__)
-#define TENDON_LANES 16
-#elif defined(__AVX2__)
-#define TENDON_LANES 8
-#else
-#define TENDON_LANES 4
 #endif
 
 // GCC 12 takes the undefined operand inside its own intrinsics for a mistake.
