@@ -139,7 +139,7 @@ def test_forks_stand_at_positions_of_their_own() -> None:
         assert close(family(each, **jumped(12, 2, 300)), wanted)
 
 
-@pytest.mark.parametrize('name', ['kivi4', 'snapkv+kivi4', 'cake+squat4', 'pyramid+int8'])
+@pytest.mark.parametrize('name', ['sinks+kivi4', 'snapkv+kivi4', 'cake+squat4', 'pyramid+int8'])
 def test_scattered_positions_cost_slots_not_bytes(name: str) -> None:
     """Positions that no run describes are paid by the budget: fewer slots, not more bytes."""
     family, budget = attached('qwen2'), 16_000
