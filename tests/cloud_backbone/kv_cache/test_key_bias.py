@@ -246,7 +246,7 @@ def recaller() -> tuple[Any, Tensor, Tensor]:
 
 @pytest.mark.parametrize(('name', 'least', 'most'), [
     ('int8', 0.99, 0.97), ('kivi4', 0.98, 0.85), ('squat4', 0.98, 0.85), ('kivi2', 0.9, 0.6),
-    ('squat2', 0.9, 0.6),
+    ('squat2', 0.9, 0.6), ('oaken', 0.98, 0.6),
 ])  # fmt: skip
 def test_few_bits_suffice_in_spite_of_a_huge_bias(
     name: str, least: float, most: float, recaller: tuple[Any, Tensor, Tensor]
