@@ -74,9 +74,8 @@ class Oracle:
     def _compare(self, layer: int, held: Held, mask: Tensor | None) -> None:
         own = self.cache.layers[layer]
         for mine, decoded in ((own.keys, held.key), (own.values, held.value)):
-            scale = float(mine.abs().max())
-            error = (mine - decoded)[held.alive].abs().max() / scale
-            self.error = max(self.error, float(error))
+            error = (mine - decoded)[held.alive].abs().flatten() / mine.abs().max()
+            self.error = max([self.error, *error.tolist()])
         gone = (~held.alive).sum(2)
         if mask is not None:
             gone = gone - (mask[:, : held.alive.shape[2]] == 0).sum(1)[:, None]
