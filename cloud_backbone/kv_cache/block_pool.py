@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 import mmap
+import sys
 import threading
 
 from cloud_backbone.kv_cache.errors import PoolFullError
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 import torch
 from torch import Tensor
 
-_NORESERVE = getattr(mmap, 'MAP_NORESERVE', 0)
+# Python before 3.13 does not name it.
+_NORESERVE = getattr(mmap, 'MAP_NORESERVE', 0x4000 if sys.platform == 'linux' else 0)
 
 
 @dataclass
