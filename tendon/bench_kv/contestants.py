@@ -40,8 +40,8 @@ def draw_jobs(size: Size, with_tokenizer: bool) -> list[Job]:
     shares: tuple[float | None, ...] = size.shares
     peers: list[Method] = [*press_methods(with_tokenizer), *stock_methods()]
     jobs = [Job(peer.name, shares if peer.takes_share else (None,)) for peer in reversed(peers)]
-    jobs += [Job(name, shares) for name in size.pairs if name in known]
-    jobs += [Job(name, (middle,)) for name in size.evictors if name in known]
+    jobs += [Job(name, shares) for name in size.all_shares if name in known]
+    jobs += [Job(name, (middle,)) for name in size.middle if name in known]
     return [*jobs, *(Job(name, (None,)) for name in size.codecs if name in known)]
 
 

@@ -84,7 +84,8 @@ def _entries(findings: Findings, ours: bool) -> dict[str, dict[str, Any]]:
         label(entry.name, entry.share): {
             'bytes_ratio': round(entry.bytes_ratio, 3),
             'bytes_ratio_end': round(entry.bytes_ratio_end, 3),
-            'nll_rise': round(entry.nll_rise, 5), 'kl': round(entry.kl, 5),
+            'nll_rise': round(entry.nll_rise, 5),
+            'nll_rise_error': round(entry.nll_rise_error, 5), 'kl': round(entry.kl, 5),
             'top1': round(entry.top1, 4),
             'recall_in_window': entry.recall_in_window,
             'recall_outside': entry.recall_outside,

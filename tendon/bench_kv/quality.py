@@ -36,6 +36,8 @@ class Quality:
     """Of the text that follows [nat a token]."""
     nll_rise: float
     """Of the full cache's."""
+    nll_rise_error: float
+    """Standard error of the rise over the tokens."""
     kl: float
     """Divergence of the full cache's predictions from the method's [nat a token]."""
     top1: float
@@ -88,6 +90,7 @@ class Examination:
             name=method.name, maker=method.maker, share=share, bytes_ratio=before,
             bytes_ratio_end=self._ratio(method.nbytes(cache), start + len(found)),
             nll=float(losses.mean()), nll_rise=float(losses.mean() / truth.mean() - 1),
+            nll_rise_error=float((losses - truth).std() / len(losses) ** 0.5 / truth.mean()),
             kl=_divergence(self._reference, found),
             top1=float((found.argmax(1) == self._reference.argmax(1)).float().mean()),
             recall_in_window=self._asked_within(method, share),

@@ -28,6 +28,8 @@ RACERS = (FIXED, 'cake+squat4')
 """Timed at fixed slots."""
 PREFILLS = (REFERENCE, 'cake+squat4', 'veda+oaken', 'quanto4', 'SnapKV')
 PREFILL_SHARE = 1 / 4
+ENTRY_ROUNDS = 3
+"""Repetitions where dozens of entries are timed."""
 
 
 def run(
@@ -97,7 +99,7 @@ def _measure(findings: Findings, worker: Worker, console: Console) -> None:
                 layer, length, rounds, _known(PREFILLS, names), PREFILL_SHARE
             )
         rest = progress.add_task('time per token, drift, bias', total=3)
-        findings.entry_ms = entry_times(subject, findings.entries, size.context, size.rounds)
+        findings.entry_ms = entry_times(subject, findings.entries, size.context, ENTRY_ROUNDS)
         progress.advance(rest)
         findings.drift = watch_drift(subject, size, seed, _known(DRIFTERS, names))
         progress.advance(rest)

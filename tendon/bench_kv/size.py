@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 CODECS = ('full', 'int8', 'oaken', 'kivi4', 'squat4', 'kivi2', 'squat2')
 """Policies that drop nothing."""
-EVICTORS = ('sinks', 'snapkv', 'pyramid', 'h2o', 'cake', 'veda')
-"""Policies that only drop; compared at the middle share."""
-PAIRS = ('cake+squat4', 'cake+squat2', 'cake+int8', 'snapkv+kivi4', 'veda+oaken', 'cake+tiers')
-"""Policies that drop and encode; compared at every share."""
+MIDDLE = ('sinks', 'snapkv', 'pyramid', 'h2o', 'cake', 'veda', 'veda+oaken')
+"""Policies that are compared at the middle share only."""
+ALL = ('cake+squat4', 'snapkv+kivi4', 'cake+tiers')
+"""Policies that are compared at every share."""
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,18 @@ class Size:
     turn: int
     """Tokens of a turn; the first has four times as many."""
     codecs: tuple[str, ...] = CODECS
-    evictors: tuple[str, ...] = EVICTORS
-    pairs: tuple[str, ...] = PAIRS
+    middle: tuple[str, ...] = MIDDLE
+    all_shares: tuple[str, ...] = ALL
     shares: tuple[float, ...] = (1 / 4, 1 / 8, 1 / 16)
     """Of the bytes of all keys and values at 16 bits."""
 
 
 FULL = Size(
-    context=4096, following=256, recall=1536, needles=8, inside=4, step=16,
+    context=4096, following=256, recall=1280, needles=8, inside=4, step=16,
     lengths=(1024, 4096, 8192, 16384), slots=512, rounds=5, turns=10, turn=128,
 )
 QUICK = Size(
     context=320, following=16, recall=320, needles=2, inside=1, step=4,
     lengths=(512, 1024), slots=64, rounds=2, turns=3, turn=64, codecs=('full', 'kivi4'),
-    evictors=('snapkv',), pairs=('cake+squat4',), shares=(1 / 2, 1 / 4),
+    middle=('snapkv',), all_shares=('cake+squat4',), shares=(1 / 2, 1 / 4),
 )

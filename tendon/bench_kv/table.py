@@ -11,11 +11,12 @@ from rich.table import Table
 from tendon.bench_kv.quality import Quality
 from tendon.bench_kv.workers import Failure
 
-HEADINGS = ('bytes', 'NLL', 'KL', 'top-1', 'asked in', 'after', 'ms')
+HEADINGS = ('bytes', 'NLL', '±', 'KL', 'top-1', 'asked in', 'after', 'ms')
 
 CAPTION = (
-    'bytes: all at 16 bits / resident. NLL: rise. KL, top-1: against the full cache.\n'
-    'asked in, after: recall, question in the context or after it. ms: a decoding step.'
+    'bytes: all at 16 bits / resident. NLL: rise, and its standard error.\n'
+    'KL, top-1: against the full cache. asked in, after: recall, question in the\n'
+    'context or after it. ms: a decoding step.'
 )
 
 
@@ -29,7 +30,7 @@ def print_entries(
     console: Console, title: str,
 ) -> None:
     """Print one line per entry, ours above the others, the lightest first."""
-    table = Table(title=title, caption=CAPTION, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(title=title, caption=CAPTION, caption_justify='left', box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column('method', no_wrap=True)
     for heading in HEADINGS:
         table.add_column(heading, justify='right', no_wrap=True)
@@ -44,8 +45,9 @@ def print_entries(
 def _cells(entry: Quality, time_ms: float | None) -> list[str]:
     return [
         label(entry.name, entry.share), f'{entry.bytes_ratio:.2f}x', f'{entry.nll_rise:+.1%}',
-        f'{entry.kl:.3f}', f'{entry.top1:.3f}', f'{entry.recall_in_window:.2f}',
-        f'{entry.recall_outside:.2f}', '' if time_ms is None else f'{time_ms:.1f}',
+        f'{entry.nll_rise_error:.1%}', f'{entry.kl:.3f}', f'{entry.top1:.3f}',
+        f'{entry.recall_in_window:.2f}', f'{entry.recall_outside:.2f}',
+        '' if time_ms is None else f'{time_ms:.1f}',
     ]
 
 

@@ -29,8 +29,8 @@ def entry(maker, losses, ratio=8.0, recall=0.5, name='x'):
     """A result that was never measured."""
     return Quality(
         name=name, maker=maker, share=1 / 8, bytes_ratio=ratio, bytes_ratio_end=ratio,
-        nll=sum(losses) / len(losses), nll_rise=0.1, kl=0.1, top1=0.9, recall_in_window=recall,
-        recall_outside=recall, losses=tuple(losses),
+        nll=sum(losses) / len(losses), nll_rise=0.1, nll_rise_error=0.01, kl=0.1, top1=0.9,
+        recall_in_window=recall, recall_outside=recall, losses=tuple(losses),
     )
 
 
@@ -84,7 +84,7 @@ def test_every_method_of_the_quick_size_takes_part():
     jobs = draw_jobs(QUICK, with_tokenizer=False)
 
     assert {job.method for job in jobs} >= {
-        'DynamicCache', *QUICK.codecs, *QUICK.evictors, *QUICK.pairs
+        'DynamicCache', *QUICK.codecs, *QUICK.middle, *QUICK.all_shares
     }
     assert all(find_method(job.method, False).name == job.method for job in jobs)
 
