@@ -84,8 +84,7 @@ def attend_batch(
     try:
         return _attend_rows(store, module, (query, key, value), mask, scale, softcap)
     except BaseException:
-        for session in store.sessions():
-            session.close()
+        store.owner.abandon()
         raise
 
 
@@ -195,8 +194,8 @@ def _attend_row(
     if row.policy.lossless and fresh.softcap is None and row.complete:
         session.take(layer, fresh.key, fresh.value, {})
         return _attend_exactly(row, module, fresh)
-    if row.sealed is not None and tokens >= LEARNED:
-        row.sealed.codec.learn(fresh.query.reshape(kv_heads, -1, head_dim))
+    if tokens >= LEARNED:
+        row.learn(fresh.query.reshape(kv_heads, -1, head_dim))
     shelves = row.shelves
     output, seen = Attention(row, fresh).run()
     columns = part_columns(shelves, seen.columns)

@@ -8,26 +8,18 @@ from __future__ import annotations
 
 from cloud_backbone.kv_cache.errors import BudgetError
 from cloud_backbone.kv_cache.kv_row import KVRow
-from cloud_backbone.kv_cache.shelf import Shelf
-
-PAGE_NUMBER_BYTES = 8
-
-
-def block_bytes(row: KVRow, shelf: Shelf) -> int:
-    """Return the bytes of one block of all KV heads on a shelf, with all that describes it."""
-    codec, heads = shelf.codec, row.kv_heads
-    pages = heads * (codec.key_bytes + codec.value_bytes + 2 * PAGE_NUMBER_BYTES)
-    position = shelf.positions.element_size()
-    return pages + codec.slots * (heads * position + row.columns.slot_bytes)
 
 
 def fixed_bytes(row: KVRow) -> int:
     """Return the bytes of a row that do not grow with its limit."""
-    fixed = row.pins.nbytes
+    fixed = 0
     if row.sealed is not None:
         size = row.open.codec.slots
         ring = -(-(row.policy.ring + size) // size)
-        fixed += ring * block_bytes(row, row.open) + row.sealed.codec.nbytes()
+        learned = sum(tier.codec.learned_bytes(row.kv_heads) for tier in row.tiers)
+        fixed += ring * row.open.block_bytes + learned
+    else:
+        fixed += row.open.most_hole_bytes
     return fixed
 
 
@@ -37,7 +29,7 @@ def blocks_for(row: KVRow, layers: int, budget_bytes: int) -> int:
     Raises:
         BudgetError: not even one block per layer.
     """
-    block = block_bytes(row, row.open if row.sealed is None else row.sealed)
+    block = (row.sealed or row.open).block_bytes
     fixed = layers * fixed_bytes(row)
     blocks = (budget_bytes - fixed) // block
     if blocks < layers:
@@ -47,7 +39,7 @@ def blocks_for(row: KVRow, layers: int, budget_bytes: int) -> int:
 
 def trim(row: KVRow) -> None:
     """Give back the open blocks that are neither filled nor part of the row's fixed share."""
-    if row.policy.lossless:
+    if row.reserved:
         return
     size = row.open.codec.slots
     ring = -(-(row.policy.ring + size) // size) if row.sealed is not None else 0

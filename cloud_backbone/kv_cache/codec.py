@@ -77,6 +77,12 @@ class Codec(Protocol):
     def nbytes(self) -> int:
         """Bytes of what the codec has learned for its layer and session; shared tables are 0."""
 
+    def learned_bytes(self, kv_heads: int) -> int:
+        """Bytes that ``nbytes`` comes to once the codec has learned, for a budget."""
+
+    def fork(self) -> Codec:
+        """Return a codec that has learned the same and learns on alone."""
+
 
 def check_shape(head_dim: int, slots: int) -> None:
     """Refuse what no page format can hold.

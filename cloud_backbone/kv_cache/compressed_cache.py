@@ -45,7 +45,7 @@ class CompressedCache(Cache):  # type: ignore[misc]
         self._config = config
         self.sessions: list[KVSession] = list(sessions)
         layers: list[Any] = [
-            KVStore(index, self._sessions_of) if type(layer) is DynamicLayer else layer
+            KVStore(index, self) if type(layer) is DynamicLayer else layer
             for index, layer in enumerate(DynamicCache(config=config).layers)
         ]
         self._kept = [layer.layer for layer in layers if isinstance(layer, KVStore)]
@@ -63,7 +63,7 @@ class CompressedCache(Cache):  # type: ignore[misc]
 
     def begin(self) -> KVSession:
         """Return the session of a cache of one sequence, before its first token if need be."""
-        (session,) = self._sessions_of(1)
+        (session,) = self.sessions_of(1)
         return session
 
     def align(self) -> None:
@@ -111,6 +111,8 @@ class CompressedCache(Cache):  # type: ignore[misc]
 
     def _rearrange(self, rows: Sequence[int]) -> None:
         old = self.sessions
+        if not old:
+            return
         self.sessions = [
             old[row] if row not in rows[:place] else old[row].fork()
             for place, row in enumerate(rows)
@@ -118,8 +120,22 @@ class CompressedCache(Cache):  # type: ignore[misc]
         for row, session in enumerate(old):
             if row not in rows:
                 session.close()
+        for layer in self.layers:
+            if isinstance(layer, KVStore):
+                layer.go_on(len(rows), layer.columns)
 
-    def _sessions_of(self, batch: int) -> Sequence[KVSession]:
+    def abandon(self) -> None:
+        """Close all sessions after a failure in the middle of a forward; they can begin anew."""
+        for session in self.sessions:
+            session.close()
+        super().reset()
+
+    def sessions_of(self, batch: int) -> Sequence[KVSession]:
+        """Return the session of each batch row; they are made with the first tokens.
+
+        Raises:
+            CacheError: the cache holds another number of sequences.
+        """
         if not self.sessions:
             self.sessions = [
                 KVSession(self.pool, self.policy, self._kept, **self._budget)

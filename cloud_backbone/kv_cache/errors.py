@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of the cache, one class per reaction of the caller.
 
-    CacheError
-    +-- PolicyError        ask for a policy that exists
-    +-- BudgetError        give more bytes
-    +-- PoolFullError      close a session, or wait for one to close
-    +-- CalibrationError   calibrate for this very model
-    +-- NonFiniteError     the model computed NaN or infinity; the session's cache is not changed
-    +-- EvictedError       what was asked for is no longer held; compute the tokens anew
-    +-- MaskError          the attention mask hides tokens in a way that the cache cannot follow
+CacheError
++-- PolicyError        ask for a policy that exists
++-- BudgetError        give more bytes
++-- PoolFullError      close a session, or wait for one to close
++-- CalibrationError   calibrate for this very model
++-- NonFiniteError     the model computed NaN or infinity; the session's cache is not changed
++-- EvictedError       what was asked for is no longer held; compute the tokens anew
++-- MaskError          the attention mask hides tokens in a way that the cache cannot follow
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PoolFullError(CacheError):
 
     def __init__(self, wanted: int, free: int, capacity: int) -> None:
         super().__init__(
-            f'{wanted} bytes of cache are wanted, {free} of the pool\'s {capacity} are free'
+            f"{wanted} bytes of cache are wanted, {free} of the pool's {capacity} are free"
         )
 
 

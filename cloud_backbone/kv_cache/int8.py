@@ -7,7 +7,7 @@ value = code * scale, scale = max |value| / 127 over the channels of the slot.
 from __future__ import annotations
 
 from cloud_backbone.kv_cache.bit_packing import join_page, page_part
-from cloud_backbone.kv_cache.codec import check_shape
+from cloud_backbone.kv_cache.codec import check_shape, Codec
 import torch
 from torch import Tensor
 
@@ -44,6 +44,14 @@ class Int8Codec:
     def nbytes(self) -> int:
         """Nothing is learned."""
         return 0
+
+    def learned_bytes(self, kv_heads: int) -> int:
+        """Nothing is learned."""
+        return 0
+
+    def fork(self) -> Codec:
+        """Return itself: there is nothing to tell apart."""
+        return self
 
     def _read(self, pages: Tensor) -> tuple[Tensor, Tensor]:
         """Return codes (kv_heads, blocks, slots, head_dim) and scales (..., slots, 1)."""

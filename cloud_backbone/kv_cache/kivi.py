@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 
 from cloud_backbone.kv_cache.bit_packing import join_page, pack, page_part, unpack
-from cloud_backbone.kv_cache.codec import check_shape
+from cloud_backbone.kv_cache.codec import check_shape, Codec
 from cloud_backbone.kv_cache.errors import CacheError
 import torch
 from torch import Tensor
@@ -72,6 +72,14 @@ class KiviCodec:
     def nbytes(self) -> int:
         """Nothing is learned."""
         return 0
+
+    def learned_bytes(self, kv_heads: int) -> int:
+        """Nothing is learned."""
+        return 0
+
+    def fork(self) -> Codec:
+        """Return itself: there is nothing to tell apart."""
+        return self
 
     def _blocks(self, values: Tensor) -> Tensor:
         """Return float32 (kv_heads, blocks, slots, head_dim)."""

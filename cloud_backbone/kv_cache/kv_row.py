@@ -8,7 +8,7 @@ no bytes budget, and no attention.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import math
 
 from cloud_backbone.kv_cache.block_pool import BlockPool
@@ -20,6 +20,7 @@ from cloud_backbone.kv_cache.ranking import best, protect, worst
 from cloud_backbone.kv_cache.rope_positions import RopePositions
 from cloud_backbone.kv_cache.sealing import seal
 from cloud_backbone.kv_cache.shelf import Shelf
+from cloud_backbone.kv_cache.tiering import retier
 import torch
 from torch import Tensor
 
@@ -46,20 +47,26 @@ class KVRow:
         self.kv_heads, self.head_dim = kv_heads, head_dim
         self.columns = policy.columns(kv_heads)
         self.open = OpenShelf(pool, policy.raw(head_dim, dtype), kv_heads, self.columns)
-        codec = policy.codec(layer, kv_heads, head_dim)
-        self.sealed = None if codec is None else Shelf(pool, codec, kv_heads, self.columns)
-        self.bias = None if codec is None else bias
+        self.tiers = [
+            Shelf(pool, codec, kv_heads, self.columns)
+            for codec in policy.codecs(layer, kv_heads, head_dim)
+        ]
+        """Encoded blocks, the codec of most bits first; none for a policy that keeps all raw."""
+        self.sealed = self.tiers[policy.counted] if self.tiers else None
+        """The tier whose blocks a limit counts."""
+        self.bias = bias if self.tiers else None
         self.rope = rope or RopePositions()
         self.seen = 0
         """Tokens so far, evicted ones included: the next token's position."""
-        self.pins = torch.empty(0, 2, dtype=torch.int64)
-        """First and last position + 1 of what is never dropped (spans, 2)."""
+        self.pins: Sequence[tuple[int, int]] = ()
+        """First and last position + 1 of what is never dropped."""
+        self.reserved = False
+        """Whether all pages that the limit allows are taken beforehand."""
 
     @property
     def shelves(self) -> list[Shelf]:
         """All shelves that hold something; the open one comes last."""
-        shelves = [self.open] if self.sealed is None else [self.sealed, self.open]
-        return [shelf for shelf in shelves if shelf.used]
+        return [shelf for shelf in (*self.tiers, self.open) if shelf.used]
 
     @property
     def complete(self) -> bool:
@@ -68,9 +75,13 @@ class KVRow:
 
     def nbytes(self) -> int:
         """Bytes of every tensor of this row [B]."""
-        parts: list[Shelf] = [self.open, *([] if self.sealed is None else [self.sealed])]
-        learned = 0 if self.sealed is None else self.sealed.codec.nbytes()
-        return learned + sum(part.nbytes() for part in parts) + self.pins.nbytes
+        parts: list[Shelf] = [self.open, *self.tiers]
+        return sum(part.nbytes() + part.codec.nbytes() for part in parts)
+
+    def learn(self, queries: Tensor) -> None:
+        """Show the codecs queries (kv_heads, rows, head_dim)."""
+        for tier in self.tiers:
+            tier.codec.learn(queries)
 
     def append(self, key: Tensor, value: Tensor, columns: Mapping[str, Tensor]) -> None:
         """Take in new tokens: keys and values (kv_heads, tokens, head_dim).
@@ -129,20 +140,24 @@ class KVRow:
                 self.shrink(limit)
             return
         tokens = self.ripe()
-        if tokens or (limit is not None and self.sealed.slots > limit):
-            seal(self, tokens, limit)
+        if tokens or (limit is not None and self.slots > limit):
+            (seal if len(self.tiers) == 1 else retier)(self, tokens, limit)
 
     @property
     def slots(self) -> int:
-        """Slots of the shelf that a limit counts."""
-        return self.open.slots if self.sealed is None else self.sealed.slots
+        """Slots as a limit counts them: of the open shelf, or of sealed blocks by their bytes."""
+        if self.sealed is None:
+            return self.open.slots
+        taken = sum(tier.blocks * tier.block_bytes for tier in self.tiers)
+        return -(-taken // self.sealed.block_bytes) * self.sealed.codec.slots
 
     def most_blocks(self) -> int:
         """Count the blocks that the row could fill with what it holds now."""
         size = self.open.codec.slots
         if self.sealed is None:
             return -(-self.open.tail // size)
-        return self.sealed.blocks + self.ripe() // size
+        most = -(-self.tiers[0].block_bytes // self.sealed.block_bytes)
+        return self.slots // size + self.ripe() // size * most
 
     def unripe(self) -> int:
         """Count the newest open tokens that are not due to be encoded yet."""
@@ -157,6 +172,14 @@ class KVRow:
         alive = int(self.open.alive.sum(1).max())
         return max(alive - self.policy.ring, 0) // size * size
 
+    def holds(self, first: int, end: int) -> bool:
+        """Say whether every head still has every seen token of positions [first, end)."""
+        wanted = max(min(end, self.seen) - first, 0)
+        held = [
+            ((shelf.positions >= first) & (shelf.positions < end)).sum(1) for shelf in self.shelves
+        ]
+        return not wanted or int(torch.stack(held).sum(0).min()) == wanted
+
     def crop(self, tokens: int) -> None:
         """Forget all but the first ``tokens`` positions; blocks without any are given back."""
         if tokens >= self.seen:
@@ -164,17 +187,19 @@ class KVRow:
         self.seen = max(tokens, 0)
         self.rope.cut(self.seen)
         self.open.drop_last(self.seen)
-        if self.sealed is not None and self.sealed.slots:
-            self.sealed.kill(self.sealed.positions >= self.seen)
-            self._drop_empty(self.sealed)
+        for tier in self.tiers:
+            if tier.slots:
+                tier.kill(tier.positions >= self.seen)
+                tier.drop_empty()
 
     def clear(self) -> None:
         """Give every page back."""
         self.open.clear()
         self.open.tail = 0
-        if self.sealed is not None:
-            self.sealed.clear()
+        for tier in self.tiers:
+            tier.clear()
         self.rope.cut(0)
+        self.reserved = False
         self.seen = 0
 
     def fork(self, rope: RopePositions) -> KVRow:
@@ -182,13 +207,7 @@ class KVRow:
         twin = object.__new__(KVRow)
         twin.__dict__.update(self.__dict__)
         twin.open = self.open.fork()
-        twin.sealed = None if self.sealed is None else self.sealed.fork()
+        twin.tiers = [tier.fork() for tier in self.tiers]
+        twin.sealed = twin.tiers[self.policy.counted] if twin.tiers else None
         twin.rope = rope
         return twin
-
-    def _drop_empty(self, shelf: Shelf) -> None:
-        filled = shelf.alive.view(self.kv_heads, shelf.blocks, -1).any(2)
-        most = int(filled.sum(1).max())
-        if most < shelf.blocks:
-            first = filled.to(torch.int8).argsort(dim=1, descending=True, stable=True)
-            shelf.keep(first[:, :most])

@@ -14,7 +14,7 @@ import weakref
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.budgeter import cascade_budgets, pyramid, share, uniform
 from cloud_backbone.kv_cache.byte_budget import blocks_for, trim
-from cloud_backbone.kv_cache.errors import BudgetError, CacheError
+from cloud_backbone.kv_cache.errors import BudgetError, CacheError, EvictedError
 from cloud_backbone.kv_cache.key_bias import KeyBias
 from cloud_backbone.kv_cache.kv_row import KVRow
 from cloud_backbone.kv_cache.policy import Policy
@@ -38,12 +38,19 @@ class KVSession:
         self, pool: BlockPool, policy: Policy, layers: Sequence[int], *,
         budget_bytes: int | None = None, slots: int | None = None,
     ) -> None:
-        if policy.lossless and slots is not None:
-            raise CacheError('policy full drops nothing; give it bytes, not slots')
+        if slots is not None and (policy.lossless or budget_bytes is not None or slots < 1):
+            raise CacheError(
+                f'{slots} slots: give a positive number, no bytes beside it, and no policy that '
+                'drops nothing'
+            )
+        if budget_bytes is not None and budget_bytes < 1:
+            raise BudgetError(policy.name, budget_bytes, 1)
         self.pool, self.policy, self.layers = pool, policy, list(layers)
         self.budget_bytes, self.slots = budget_bytes, slots
         self.rows: dict[int, KVRow] = {}
         self.rope = RopePositions()
+        self.pins: list[tuple[int, int]] = []
+        """First and last position + 1 of what is never dropped."""
         self.tentative = False
         """While True, new tokens may still be taken back: nothing is dropped or encoded."""
         self._limits: dict[int, int] | None = None
@@ -83,6 +90,7 @@ class KVSession:
             self.rows[layer] = KVRow(
                 self.pool, self.policy, layer, kv_heads, head_dim, dtype, bias, self.rope
             )
+            self.rows[layer].pins = self.pins
         return self.rows[layer]
 
     def place(self, layer: int, spots: Tensor) -> None:
@@ -131,17 +139,29 @@ class KVSession:
             self._preferences = waiting
             self._cascade(last=True)
             return
-        for layer, row in self.rows.items():
-            row.settle(self._limit(layer))
-            trim(row)
+        for layer in self.rows:
+            self._settle_row(layer, self._limit(layer))
 
     def pin(self, first: int, end: int) -> None:
-        """Never drop the tokens of positions [first, end)."""
+        """Never drop the tokens of positions [first, end).
+
+        Raises:
+            EvictedError: some of them are gone already.
+            BudgetError: a layer could not hold all that is pinned.
+        """
         if not 0 <= first < end:
             raise CacheError(f'cannot pin positions {first} to {end}')
-        for row in self.rows.values():
-            row.pins = torch.cat([row.pins, torch.tensor([[first, end]])])
-        self._limits = None
+        if not all(row.holds(first, end) for row in self.rows.values()):
+            raise EvictedError(
+                f'positions {first} to {end} are not all held; pin them before they are dropped, '
+                'or compute them anew'
+            )
+        pinned = end - first + sum(last - start for start, last in self.pins)
+        least = min((self._limits or {}).values(), default=pinned)
+        if pinned > least:
+            given = self.budget_bytes or 0
+            raise BudgetError(self.policy.name, given, -(-given * pinned // least))
+        self.pins.append((first, end))
 
     def crop(self, tokens: int) -> None:
         """Forget all but the first ``tokens`` positions."""
@@ -155,7 +175,10 @@ class KVSession:
             self.pool, self.policy, self.layers, budget_bytes=self.budget_bytes, slots=self.slots
         )
         twin.rope = self.rope.fork()
+        twin.pins.extend(self.pins)
         twin.rows.update({layer: row.fork(twin.rope) for layer, row in self.rows.items()})
+        for row in twin.rows.values():
+            row.pins = twin.pins
         twin._limits = None if self._limits is None else dict(self._limits)
         twin._total, twin.tentative = self._total, self.tentative
         twin._preferences, twin._waiting = dict(self._preferences), dict(self._waiting)
@@ -164,8 +187,7 @@ class KVSession:
     def _settle(self, layer: int, preference: float | None) -> None:
         wants = self._wants(layer, preference)
         if not wants:
-            self.rows[layer].settle(self._limit(layer))
-            trim(self.rows[layer])
+            self._settle_row(layer, self._limit(layer))
             return
         if layer == self.layers[0]:
             self._preferences.clear()
@@ -196,10 +218,19 @@ class KVSession:
         for layer, blocks in sorted(zip(layers, budgets, strict=True), key=self._growth):
             row = self.rows[layer]
             if last:
-                row.settle(blocks * size)
-                trim(row)
+                self._settle_row(layer, blocks * size)
             else:
                 row.shrink(blocks * size + row.unripe())
+
+    def _settle_row(self, layer: int, limit: int | None) -> None:
+        row = self.rows[layer]
+        if limit is not None and row.sealed is not None and self.policy.scorer is None:
+            needed = row.slots + row.ripe()
+            if needed > limit:
+                given = self.budget_bytes or 0
+                raise BudgetError(self.policy.name, given, -(-given * needed // limit))
+        row.settle(limit)
+        trim(row)
 
     def _growth(self, item: tuple[int, int]) -> int:
         """Say by how much a layer grows: those that give blocks back come first."""
@@ -236,6 +267,7 @@ class KVSession:
         if row.seen + tokens > limit:
             needed = self.budget_bytes or 0
             raise BudgetError(self.policy.name, needed, -(-needed * (row.seen + tokens) // limit))
+        row.reserved = True
         row.open.extend(limit // self.policy.block - row.open.blocks)
 
 

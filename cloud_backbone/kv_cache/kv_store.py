@@ -7,12 +7,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 import inspect
-from typing import Any
+from typing import Any, Protocol
 
+from cloud_backbone.kv_cache.byte_budget import trim
 from cloud_backbone.kv_cache.errors import CacheError
 from cloud_backbone.kv_cache.kv_session import KVSession
 from torch import Tensor
@@ -20,6 +21,16 @@ from transformers.cache_utils import CacheLayerMixin, DynamicLayer
 
 _REMOVES = 'tokens_to_remove' in inspect.signature(DynamicLayer.crop).parameters
 """Whether this transformers crops by what goes; older ones by what stays."""
+
+
+class Batch(Protocol):
+    """Whoever owns the sessions of a batch."""
+
+    def sessions_of(self, batch: int) -> Sequence[KVSession]:
+        """Return one session per batch row."""
+
+    def abandon(self) -> None:
+        """Give up the tokens of all rows after a failure in the middle of a forward."""
 
 
 @dataclass(frozen=True)
@@ -39,19 +50,19 @@ class KVStore(CacheLayerMixin):  # type: ignore[misc]
 
     Args:
         layer: index of the layer.
-        sessions: returns the session of each batch row, given their number.
+        owner: has the session of each batch row.
     """
 
     is_sliding = False
     is_croppable = True
     is_compileable = False
 
-    def __init__(self, layer: int, sessions: Callable[[int], Sequence[KVSession]]) -> None:
+    def __init__(self, layer: int, owner: Batch) -> None:
         super().__init__()
         self.layer = layer
         self.columns = 0
         """Tokens of the batch so far, padding included."""
-        self._sessions = sessions
+        self.owner = owner
         self._batch = 0
         self.waiting = 0
         """Tokens handed on that attention has not taken in yet."""
@@ -76,6 +87,7 @@ class KVStore(CacheLayerMixin):  # type: ignore[misc]
             raise CacheError(
                 'the model does not attend through this cache: call attach(model) first'
             )
+        self.owner.sessions_of(key_states.shape[0])
         self.waiting = key_states.shape[2]
         self._batch = key_states.shape[0]
         NOTE.set(Note(self, key_states))
@@ -83,7 +95,7 @@ class KVStore(CacheLayerMixin):  # type: ignore[misc]
 
     def sessions(self) -> Sequence[KVSession]:
         """Return the session of each batch row."""
-        return self._sessions(self._batch)
+        return self.owner.sessions_of(self._batch)
 
     def taken(self) -> None:
         """Count the tokens that attention has taken in."""
@@ -113,12 +125,15 @@ class KVStore(CacheLayerMixin):  # type: ignore[misc]
 
     def crop(self, count: int) -> None:
         """Shorten as DynamicLayer of this version of transformers does."""
-        gone = -count if count < 0 else count if _REMOVES else self.columns - count
-        if gone <= 0:
+        if _REMOVES and count > 0:
+            raise ValueError(f'crop takes minus the tokens to remove, not {count}')
+        gone = -count if count < 0 or _REMOVES else self.columns - count
+        if gone <= 0 or not self.columns:
             return
         for session in self.sessions():
             row = session.rows[self.layer]
             row.crop(row.seen - gone)
+            trim(row)
         self.columns = max(self.columns - gone, 0)
 
     def reorder_cache(self, beam_idx: Tensor) -> None:

@@ -31,6 +31,9 @@ an element. Knows no model, session or pool.
 
 from __future__ import annotations
 
+from copy import copy
+
+from cloud_backbone.kv_cache.codec import Codec
 from cloud_backbone.kv_cache.oaken_edges import OakenShares, OakenThresholds
 from cloud_backbone.kv_cache.oaken_page import OakenPage
 from cloud_backbone.kv_cache.oaken_side import OakenSide
@@ -92,3 +95,12 @@ class OakenCodec:
 
     def nbytes(self) -> int:
         return self.key.nbytes() + self.value.nbytes()
+
+    def learned_bytes(self, kv_heads: int) -> int:
+        return self.key.learned_bytes(kv_heads) + self.value.learned_bytes(kv_heads)
+
+    def fork(self) -> Codec:
+        """Return a codec of the same thresholds that counts its groups alone."""
+        twin = copy(self)
+        twin.key, twin.value = self.key.fork(), self.value.fork()
+        return twin

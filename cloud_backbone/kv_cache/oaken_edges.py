@@ -49,6 +49,9 @@ class GroupEdges:
     or by 1 where all are 0.
     """
 
+    HEAD_BYTES = 32
+    """Bytes that one KV head takes [B]."""
+
     def __init__(self, edges: Tensor) -> None:
         if edges.dim() != 2 or edges.shape[-1] != 4:
             raise CalibrationError(f'thresholds are (kv_heads, 4), not {tuple(edges.shape)}')

@@ -6,6 +6,8 @@ Joins groups (``oaken_groups``), spilling (``oaken_spill``) and pages (``oaken_p
 
 from __future__ import annotations
 
+from copy import copy
+
 from cloud_backbone.kv_cache.errors import CalibrationError
 from cloud_backbone.kv_cache.oaken_drift import GroupCounts
 from cloud_backbone.kv_cache.oaken_edges import GroupEdges, OakenShares
@@ -32,6 +34,16 @@ class OakenSide:
     def nbytes(self) -> int:
         """Bytes of thresholds that are this session's own [B]."""
         return 0 if self._shared or self.edges is None else self.edges.nbytes()
+
+    def learned_bytes(self, kv_heads: int) -> int:
+        """Bytes of thresholds once they are known [B]."""
+        return 0 if self._shared else GroupEdges.HEAD_BYTES * kv_heads
+
+    def fork(self) -> OakenSide:
+        """Return a side that counts alone; thresholds are never changed."""
+        twin = copy(self)
+        twin.counts = copy(self.counts)
+        return twin
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the pages of (kv_heads, blocks * slots, head_dim)."""

@@ -8,7 +8,6 @@ until a block of them is encoded. Knows slots and tokens; does not know which to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.columns import Columns
@@ -18,26 +17,8 @@ from cloud_backbone.kv_cache.shelf import DEAD, Shelf
 import torch
 from torch import Tensor
 
-
-@dataclass(frozen=True)
-class _Holes:
-    """Dead slots (kv_heads, holes), and their rows in the arenas of keys and values."""
-
-    slots: Tensor
-    key_rows: Tensor
-    value_rows: Tensor
-
-    def first(self, count: int) -> _Holes:
-        """Return the first holes."""
-        return _Holes(
-            self.slots[:, :count], self.key_rows[:, :count], self.value_rows[:, :count]
-        )
-
-    def after(self, count: int) -> _Holes:
-        """Return the holes behind the first."""
-        return _Holes(
-            self.slots[:, count:], self.key_rows[:, count:], self.value_rows[:, count:]
-        )
+HOLES = 32
+"""Dead slots of each head that are known at a time."""
 
 
 class OpenShelf(Shelf):
@@ -58,8 +39,8 @@ class OpenShelf(Shelf):
         super().__init__(pool, codec, kv_heads, columns)
         self.tail = 0
         """Slots from here on were never written since the last packing."""
-        self._holes: _Holes | None = None
-        """Dead slots that are written next; None: to be looked for."""
+        self._holes: Tensor | None = None
+        """Dead slots that are written next (kv_heads, holes); None: to be looked for."""
         self._views: tuple[Tensor, Tensor] | None = None
         self._viewed: Tensor | None = None
         """Page numbers that the views are of."""
@@ -82,7 +63,7 @@ class OpenShelf(Shelf):
         tokens = positions.shape[0]
         if self.has_dead:
             self._own()
-            self._scatter(self._holes_for(tokens), key, value, positions, columns)
+            self._scatter(self._room_for(tokens), key, value, positions, columns)
             return
         first, last = self.tail, self.tail + tokens
         self.extend(-(-(last - self.slots) // self.codec.slots))
@@ -116,6 +97,7 @@ class OpenShelf(Shelf):
         self._own()
         self._write_tail(key, value)
         self.positions[:, : self.tail] = positions
+        self.has_dead = bool((positions < 0).any())
         for name, column in columns.items():
             self.columns[name][:, : self.tail] = column
 
@@ -141,58 +123,58 @@ class OpenShelf(Shelf):
         twin.tail = self.tail
         return twin
 
+    def nbytes(self) -> int:
+        """Bytes of pages, page numbers, positions, scores and known holes [B]."""
+        return super().nbytes() + (0 if self._holes is None else self._holes.nbytes)
+
+    @property
+    def most_hole_bytes(self) -> int:
+        """Bytes that the known holes take at most [B]."""
+        return HOLES * self.kv_heads * self.key_pages.element_size()
+
     def release(self, doomed: Tensor) -> None:
         """Drop slots (kv_heads, tokens), the same number in each head; they are written next."""
+        known = not self.has_dead and doomed.shape[1] <= HOLES
         self.positions.scatter_(1, doomed, DEAD)
-        fresh = not self.has_dead
         self.has_dead = True
-        self._holes = self._addressed(doomed) if fresh else None
+        self._holes = doomed.contiguous() if known else None
 
     @property
     def room(self) -> int:
-        """Count the dead slots that every head has below the tail."""
+        """Count the dead slots below the tail that every head has, as far as they are known."""
         if not self.has_dead:
             return 0
         if self._holes is None:
-            self._holes = self._find_holes()
-        return self._holes.slots.shape[1]
+            self._holes = self._find_holes(HOLES)
+        return self._holes.shape[1]
 
-    def _holes_for(self, tokens: int) -> _Holes:
-        """Remove so many holes from the list; take unwritten slots and new blocks where needed."""
-        missing = tokens - self.room
-        if missing > 0:
+    def _room_for(self, tokens: int) -> Tensor:
+        """Return slots to write (kv_heads, tokens): dead ones, then unwritten ones."""
+        if tokens > self.room:
+            self._holes = self._find_holes(tokens)
+            missing = tokens - self.room
             self.extend(-(-(self.tail + missing - self.slots) // self.codec.slots))
             self._own()
-            self.tail += missing
-            self._holes = self._find_holes()
-        holes = self._holes
-        assert holes is not None
-        self._holes = holes.after(tokens)
-        if not self._holes.slots.shape[1] or missing > 0:
-            self._holes = None
-        return holes.first(tokens)
+            self.tail += max(missing, 0)
+            self._holes = self._find_holes(tokens)
+        assert self._holes is not None
+        slots = self._holes[:, :tokens]
+        # A copy: the list must not keep the memory of those that were used.
+        self._holes = self._holes[:, tokens:].clone() if tokens < self.room else None
+        return slots
 
-    def _find_holes(self) -> _Holes:
+    def _find_holes(self, most: int) -> Tensor:
         dead = ~self.alive[:, : self.tail]
-        count = int(dead.sum(1).min())
+        count = min(int(dead.sum(1).min()), most)
         order = dead.to(torch.int8).argsort(dim=1, descending=True, stable=True)
-        return self._addressed(order[:, :count])
+        return order[:, :count].contiguous()
 
-    def _addressed(self, slots: Tensor) -> _Holes:
-        return _Holes(
-            slots, self._rows(self.key_pages, slots), self._rows(self.value_pages, slots)
-        )
-
-    def _own(self) -> None:
-        if self._forked:
-            self._holes = None
-        super()._own()
-
-    def _scatter(self, holes: _Holes, key: Tensor, value: Tensor, positions: Tensor,
+    def _scatter(self, slots: Tensor, key: Tensor, value: Tensor, positions: Tensor,
                  columns: Mapping[str, Tensor]) -> None:
-        self._typed(self.key_arena)[holes.key_rows] = self.codec.narrow(key)
-        self._typed(self.value_arena)[holes.value_rows] = self.codec.narrow(value)
-        slots = holes.slots
+        for arena, pages, states in (
+            (self.key_arena, self.key_pages, key), (self.value_arena, self.value_pages, value)
+        ):
+            self._typed(arena)[self._rows(pages, slots)] = self.codec.narrow(states)
         self.positions.scatter_(1, slots, positions.to(torch.int32).expand_as(slots))
         for name, column in columns.items():
             self.columns[name].scatter_(1, slots[: column.shape[0]], column)

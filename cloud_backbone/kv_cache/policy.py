@@ -18,6 +18,7 @@ from cloud_backbone.kv_cache.errors import PolicyError
 from cloud_backbone.kv_cache.h2o import H2O
 from cloud_backbone.kv_cache.int8 import Int8Codec
 from cloud_backbone.kv_cache.kivi import KiviCodec
+from cloud_backbone.kv_cache.oaken import OakenCodec
 from cloud_backbone.kv_cache.raw import RawCodec
 from cloud_backbone.kv_cache.scorer import Scorer
 from cloud_backbone.kv_cache.sinks import Sinks
@@ -37,6 +38,10 @@ class Policy:
     name: str = 'full'
     scorer: Scorer | None = None
     make_codec: MakeCodec | None = None
+    upper: tuple[MakeCodec, ...] = ()
+    """Codecs of more bits than ``make_codec``, for slots of more worth; most bits first."""
+    lower: tuple[MakeCodec, ...] = ()
+    """Codecs of fewer bits, for slots of less worth."""
     share: str = 'uniform'
     """How layers share the budget: uniform, pyramid or cake."""
     block: int = 32
@@ -70,11 +75,16 @@ class Policy:
         """Return the codec of the open shelf for a model that computes in ``dtype``."""
         return RawCodec(head_dim, self.raw_dtype or dtype, self.block)
 
-    def codec(self, layer: int, kv_heads: int, head_dim: int) -> Codec | None:
-        """Return the codec of the sealed shelf of one layer."""
-        if self.make_codec is None:
-            return None
-        return self.make_codec(layer, kv_heads, head_dim, self.block)
+    def codecs(self, layer: int, kv_heads: int, head_dim: int) -> list[Codec]:
+        """Return the codecs of the sealed shelves of one layer, that of most bits first."""
+        makers = [] if self.make_codec is None else [self.make_codec, *self.lower]
+        upper = [make(layer, kv_heads, head_dim, self.block) for make in self.upper]
+        return upper + [make(layer, kv_heads, head_dim, self.block) for make in makers]
+
+    @property
+    def counted(self) -> int:
+        """Place of ``make_codec`` among the codecs."""
+        return len(self.upper)
 
 
 _SCORERS: dict[str, dict[str, Any]] = {
@@ -92,12 +102,22 @@ _CODECS: dict[str, MakeCodec] = {
     'kivi2': lambda layer, heads, width, slots: KiviCodec(width, 2, slots),
     'squat4': lambda layer, heads, width, slots: SquatCodec(width, heads, 4, slots),
     'squat2': lambda layer, heads, width, slots: SquatCodec(width, heads, 2, slots),
+    'oaken': lambda layer, heads, width, slots: OakenCodec(width, slots),
 }
+_TIERS: dict[str, Any] = {
+    'upper': (
+        lambda layer, heads, width, slots: RawCodec(width, torch.float16, slots), _CODECS['int8'],
+    ),
+    'make_codec': _CODECS['squat4'],
+    'lower': (_CODECS['kivi2'],),
+    'raw_dtype': torch.float16,
+}
+"""16, 8, 4 and 2 bits by worth."""
 
 
 def policy_names() -> list[str]:
     """Return every policy that can be asked for by name."""
-    pairs = [f'{scorer}+{codec}' for scorer in _SCORERS for codec in _CODECS]
+    pairs = [f'{scorer}+{codec}' for scorer in _SCORERS for codec in (*_CODECS, 'tiers')]
     return ['full', *_SCORERS, *_CODECS, *pairs]
 
 
@@ -112,6 +132,8 @@ def find_policy(name: str) -> Policy:
     fields: dict[str, Any] = {'name': name}
     for part in name.split('+'):
         fields |= _SCORERS.get(part, {})
-        if part in _CODECS:
+        if part == 'tiers':
+            fields |= _TIERS
+        elif part in _CODECS:
             fields |= {'make_codec': _CODECS[part], 'raw_dtype': torch.float16}
     return Policy(**fields)

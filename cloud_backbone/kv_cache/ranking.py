@@ -6,6 +6,8 @@ Knows numbers and positions; where the worth comes from is the business of a sco
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -16,7 +18,8 @@ RECENT = 1e38
 
 
 def protect(
-    worth: Tensor, positions: Tensor, seen: int, sinks: int, recent: int, pins: Tensor
+    worth: Tensor, positions: Tensor, seen: int, sinks: int, recent: int,
+    pins: Sequence[tuple[int, int]],
 ) -> Tensor:
     """Raise the worth of what a policy protects; the dead are worth nothing.
 
@@ -26,12 +29,12 @@ def protect(
         seen: tokens so far; the newest has position ``seen - 1``.
         sinks: first positions that stay.
         recent: newest positions that stay.
-        pins: first and last position + 1 of what must stay (spans, 2).
+        pins: first and last position + 1 of each span that must stay.
     """
     worth = worth.nan_to_num(0.0, RECENT / 2, -RECENT).clamp(-RECENT / 2, RECENT / 2)
     worth = worth.masked_fill(positions >= seen - recent, RECENT)
     worth = worth.masked_fill(positions < sinks, SINK)
-    for first, end in pins.tolist():
+    for first, end in pins:
         worth = worth.masked_fill((positions >= first) & (positions < end), PINNED)
     return worth.masked_fill(positions < 0, -torch.inf)
 
@@ -59,3 +62,9 @@ def worst(worth: Tensor, positions: Tensor, count: int) -> Tensor:
     earliest = positions.argsort(dim=1, stable=True)
     order = alive_first.gather(1, earliest).argsort(dim=1, stable=True)
     return earliest.gather(1, order[:, :count])
+
+
+def by_age(positions: Tensor) -> Tensor:
+    """Return slots (kv_heads, slots) by ascending position, the dead last."""
+    last = torch.iinfo(positions.dtype).max
+    return positions.masked_fill(positions < 0, last).argsort(dim=1, stable=True)

@@ -7,7 +7,7 @@ The yardstick of the others: in float32 it loses nothing.
 from __future__ import annotations
 
 from cloud_backbone.kv_cache.bit_packing import join_page, page_part
-from cloud_backbone.kv_cache.codec import check_shape
+from cloud_backbone.kv_cache.codec import check_shape, Codec
 from cloud_backbone.kv_cache.errors import CacheError
 import torch
 from torch import Tensor
@@ -46,6 +46,14 @@ class RawCodec:
     def nbytes(self) -> int:
         """Nothing is learned."""
         return 0
+
+    def learned_bytes(self, kv_heads: int) -> int:
+        """Nothing is learned."""
+        return 0
+
+    def fork(self) -> Codec:
+        """Return itself: there is nothing to tell apart."""
+        return self
 
     def narrow(self, values: Tensor) -> Tensor:
         """Cast; what is too large for the dtype becomes its largest number, not infinity."""

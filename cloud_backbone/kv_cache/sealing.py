@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cloud_backbone.kv_cache.ranking import best
+from cloud_backbone.kv_cache.ranking import best, by_age
 from cloud_backbone.kv_cache.shelf import Shelf
 import torch
 from torch import Tensor
@@ -29,8 +29,8 @@ def seal(row: KVRow, tokens: int, limit: int | None) -> None:
     """
     assert row.sealed is not None
     worth = row.worth(row.open)
-    oldest = _by_age(row.open.positions)[:, :tokens]
-    rest = _by_age(row.open.positions)[:, tokens : int(row.open.alive.sum(1).max())]
+    oldest = by_age(row.open.positions)[:, :tokens]
+    rest = by_age(row.open.positions)[:, tokens : int(row.open.alive.sum(1).max())]
     if limit is None:
         limit = row.sealed.slots + tokens
     if row.sealed.codec.group == 1:
@@ -38,12 +38,6 @@ def seal(row: KVRow, tokens: int, limit: int | None) -> None:
     else:
         _stack(row, row.sealed, oldest, worth, limit)
     row.open.pack(rest)
-
-
-def _by_age(positions: Tensor) -> Tensor:
-    """Return slots by ascending position, the dead last."""
-    last = torch.iinfo(positions.dtype).max
-    return positions.masked_fill(positions < 0, last).argsort(dim=1, stable=True)
 
 
 def _stack(row: KVRow, shelf: Shelf, slots: Tensor, worth: Tensor, limit: int) -> None:

@@ -62,6 +62,14 @@ class Shelf:
         """Whether a slot is in use (kv_heads, slots)."""
         return self.positions >= 0
 
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of one block of all KV heads, with all that describes it [B]."""
+        codec = self.codec
+        pages = codec.key_bytes + codec.value_bytes + 2 * self.key_pages.element_size()
+        slot = self.kv_heads * self.positions.element_size() + self._columns.slot_bytes
+        return self.kv_heads * pages + codec.slots * slot
+
     def nbytes(self) -> int:
         """Bytes of pages, page numbers, positions and scores [B]."""
         pages = self.key_pages.numel() * (self.codec.key_bytes + self.codec.value_bytes)
@@ -111,6 +119,14 @@ class Shelf:
         """Keep the first blocks of each head."""
         if blocks < self.blocks:
             self.keep(torch.arange(max(blocks, 0)).expand(self.kv_heads, -1))
+
+    def drop_empty(self) -> None:
+        """Give back the blocks without a live slot, as many of each head."""
+        filled = self.alive.view(self.kv_heads, self.blocks, -1).any(2)
+        most = int(filled.sum(1).max())
+        if most < self.blocks:
+            order = filled.to(torch.int8).argsort(dim=1, descending=True, stable=True)
+            self.keep(order[:, :most])
 
     def clear(self) -> None:
         """Give all pages back."""
@@ -194,7 +210,7 @@ class Shelf:
 
     def fork(self) -> Shelf:
         """Return a shelf with the same content that shares the pages until one is written."""
-        twin = Shelf(self.pool, self.codec, self.kv_heads, self._columns)
+        twin = Shelf(self.pool, self.codec.fork(), self.kv_heads, self._columns)
         self._share_with(twin)
         return twin
 

@@ -21,8 +21,10 @@ Changed, and why:
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Literal
 
+from cloud_backbone.kv_cache.codec import Codec
 from cloud_backbone.kv_cache.errors import CacheError
 from cloud_backbone.kv_cache.kivi import KiviCodec, LARGEST, quantize, restore
 from cloud_backbone.kv_cache.squat_gains import eye_like, factor, metric_of, ridged, SquatGains
@@ -102,6 +104,17 @@ class SquatCodec(KiviCodec):
         if self.pivots is None:
             return 0
         return self.gains.nbytes() + self.pivots.nbytes
+
+    def learned_bytes(self, kv_heads: int) -> int:
+        """Bytes of gains and pivots, learned or not; of a shared table none."""
+        if self.shared:
+            return 0
+        gains = self.gains
+        return gains.nbytes() + 4 * kv_heads * gains.blocks * gains.channel_block**2
+
+    def fork(self) -> Codec:
+        """Return a copy; what was learned is replaced, never changed."""
+        return copy(self)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return what was learned, for a file; empty where nothing was."""
