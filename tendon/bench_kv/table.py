@@ -30,7 +30,10 @@ def print_entries(
     console: Console, title: str,
 ) -> None:
     """Print one line per entry, ours above the others, the lightest first."""
-    table = Table(title=title, caption=CAPTION, caption_justify='left', box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(
+        title=title, caption=CAPTION, caption_justify='left', box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
     table.add_column('method', no_wrap=True)
     for heading in HEADINGS:
         table.add_column(heading, justify='right', no_wrap=True)
