@@ -5,7 +5,7 @@ Reference is the full cache of the same biased model.
 """
 
 from tendon.bench_kv.contestants import find_method
-from tendon.bench_kv.model_calls import rows
+from tendon.bench_kv.model_calls import release, rows
 from tendon.bench_kv.passage import draw_passage
 from tendon.bench_kv.recording import record
 from tendon.bench_kv.size import Size
@@ -32,5 +32,6 @@ def agreement_with_bias(
         cache = method.prefill(model, recording, None)
         with method.reading(model, cache):
             said = rows(model, cache, text, seen).argmax(1)
+        release(cache)
         found[name] = round(float((said == truth).float().mean()), 4)
     return found

@@ -6,7 +6,7 @@ from typing import Any
 
 from tendon.bench_kv.contestants import find_method
 from tendon.bench_kv.method import Method
-from tendon.bench_kv.model_calls import rows
+from tendon.bench_kv.model_calls import release, rows
 from tendon.bench_kv.passage import draw_passage, Needle
 from tendon.bench_kv.recording import record
 from tendon.bench_kv.size import Size
@@ -89,6 +89,7 @@ def _go_through(subject: Subject, talk: Conversation, method: Method) -> Drift:
     exact = cache.get_seq_length() == seen
     nbytes = method.nbytes(cache)
     recall = [_is_found(model, method, cache, seen, needle) for needle in talk.needles]
+    release(cache)
     return Drift(
         tuple(nll), sum(recall) / len(recall), subject.bytes_per_token * seen / nbytes, exact
     )
@@ -100,4 +101,5 @@ def _is_found(model: Any, method: Method, cache: Any, seen: int, needle: Needle)
         logits = rows(
             model, twin, [*needle.question, *needle.answer], seen, keep=len(needle.answer) + 1
         )
+    release(twin)
     return bool(logits[:-1].argmax(1).tolist() == needle.answer)

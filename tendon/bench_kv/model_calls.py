@@ -39,3 +39,10 @@ def rows(
             **{cache_argument(model): cache},
         ).logits
     return logits[0]
+
+
+def release(cache: Any) -> None:
+    """Give back what a cache holds, where it can; others go when nobody knows them any more."""
+    close = getattr(cache, 'close', None)
+    if close is not None:
+        close()

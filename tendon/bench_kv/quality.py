@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tendon.bench_kv.method import Method
-from tendon.bench_kv.model_calls import rows
+from tendon.bench_kv.model_calls import release, rows
 from tendon.bench_kv.passage import Needle, Passage
 from tendon.bench_kv.recording import record, Recording
 from tendon.bench_kv.stock_caches import fork_layers
@@ -85,10 +85,12 @@ class Examination:
         before = self._ratio(method.nbytes(cache), start)
         with method.reading(model, cache):
             found = _predict(model, cache, self._passage.continuation, start, self._step)
+        after = self._ratio(method.nbytes(cache), start + len(found))
+        release(cache)
         losses, truth = self._losses(found), self._losses(self._reference)
         return Quality(
             name=method.name, maker=method.maker, share=share, bytes_ratio=before,
-            bytes_ratio_end=self._ratio(method.nbytes(cache), start + len(found)),
+            bytes_ratio_end=after,
             nll=float(losses.mean()), nll_rise=float(losses.mean() / truth.mean() - 1),
             nll_rise_error=float((losses - truth).std() / len(losses) ** 0.5 / truth.mean()),
             kl=_divergence(self._reference, found),
@@ -111,6 +113,7 @@ class Examination:
                           needle.answer)
             for needle in self._needles
         ]
+        release(cache)
         return sum(answers) / len(answers)
 
     def _asked_within(self, method: Method, share: float | None) -> float:
@@ -134,10 +137,14 @@ class Examination:
     def _answers(
         self, method: Method, cache: Any, seen: int, question: list[int], answer: list[int]
     ) -> bool:
-        """Say whether greedy decoding gives the answer: each token is the likeliest after it."""
+        """Say whether greedy decoding gives the answer; the cache is used up.
+
+        It does if each token of the answer is the likeliest after those before it.
+        """
         model = self._subject.model
         with method.reading(model, cache):
             logits = rows(model, cache, [*question, *answer], seen, keep=len(answer) + 1)
+        release(cache)
         return logits[:-1].argmax(1).tolist() == answer
 
 

@@ -18,7 +18,7 @@ from cloud_backbone.kv_cache.hook import attach, detach
 from cloud_backbone.kv_cache.kv_session import KVSession
 from cloud_backbone.kv_cache.policy import find_policy, Policy
 from tendon.bench_kv.contestants import find_method
-from tendon.bench_kv.model_calls import rows
+from tendon.bench_kv.model_calls import release, rows
 from tendon.bench_kv.recording import record, Recording
 from tendon.bench_kv.subject import Subject
 import torch
@@ -88,7 +88,10 @@ def fill_ours(
 def race(
     model: Any, racers: Mapping[str, Racer], seen: int, rounds: int
 ) -> dict[str, float]:
-    """Return the median time of a decoding step of each [ms]; the first round is a warm-up."""
+    """Return the median time of a decoding step of each [ms]; the first round is a warm-up.
+
+    The caches are used up.
+    """
     times: dict[str, list[float]] = {name: [] for name in racers}
     for number in range(rounds + 1):
         for name, racer in racers.items():
@@ -96,6 +99,8 @@ def race(
                 start_s = time.perf_counter()
                 rows(model, racer.cache, [number + 1], seen + number)
                 times[name].append((time.perf_counter() - start_s) * 1e3)
+    for racer in racers.values():
+        release(racer.cache)
     return {name: median(values[1:]) for name, values in times.items()}
 
 
@@ -139,5 +144,7 @@ def _prefill(
 
 def _seconds(work: Callable[[], Any]) -> float:
     start_s = time.perf_counter()
-    work()
-    return time.perf_counter() - start_s
+    cache = work()
+    elapsed_s = time.perf_counter() - start_s
+    release(cache)
+    return elapsed_s
