@@ -105,7 +105,7 @@ def _held(rows: list[KVRow], real: Tensor | None, columns: int) -> Held:
             value[batch, head, column] = values[head, slot]
         slots = sum(int(shelf.alive.sum()) for shelf in row.shelves)
         assert slots == int(alive[batch].sum()), 'a token lies in two slots of a head'
-    return Held(alive, key, value, rows[0].policy.make_codec is None)
+    return Held(alive, key, value, not rows[0].tiers)
 
 
 def _attention(

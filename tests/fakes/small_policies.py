@@ -30,6 +30,11 @@ def small_policy(name: str, **changes: Any) -> Policy:
     })
 
 
+def small_limit(name: str) -> int | None:
+    """Return mean slots of a layer that make a policy drop; None for those that drop nothing."""
+    return None if find_policy(name).scorer is None else 24
+
+
 def small_cache(
     family: Family, policy: str | Policy, slots: int | None = None, **options: Any
 ) -> CompressedCache:

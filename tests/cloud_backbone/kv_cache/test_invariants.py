@@ -14,11 +14,11 @@ import torch
 from transformers import DynamicCache
 
 from tests.fakes.masked_attention import Oracle
-from tests.fakes.small_policies import small_cache, small_policy
+from tests.fakes.small_policies import small_cache, small_limit, small_policy
 from tests.fakes.tiny_models import Family, make_family, text
 
 EVICTING = [name for name in policy_names() if name != 'full']
-RAW = [name for name in EVICTING if small_policy(name).make_codec is None]
+RAW = [name for name in EVICTING if not small_policy(name).codecs(0, 2, 16)]
 
 
 @pytest.fixture(scope='module')
@@ -77,16 +77,16 @@ def test_cascade_ends_where_evicting_once_does(
 @pytest.mark.parametrize('policy', EVICTING)
 def test_prompt_shorter_than_the_window_works(llama: Family, policy: str) -> None:
     """A prompt of 1 or 3 tokens is exact until something is dropped or encoded, finite after."""
-    for prompt in (1, 3):
-        cache = small_cache(llama, policy, 24)
-        library = DynamicCache(config=llama.model.config)
-        for step, tokens in enumerate((prompt, 1, 1, 1, 30, 1)):
-            ids = text(tokens, step)
-            got, wanted = llama(cache, input_ids=ids), llama(library, input_ids=ids)
-            if step < 4 and policy in RAW:
-                torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
-            assert got.isfinite().all()
-        assert cache.get_seq_length() == prompt + 34
+    prompt = 1 + 2 * (EVICTING.index(policy) % 2)
+    cache = small_cache(llama, policy, small_limit(policy))
+    library = DynamicCache(config=llama.model.config)
+    for step, tokens in enumerate((prompt, 1, 1, 30, 1)):
+        got = llama(cache, input_ids=text(tokens, step))
+        if step < 3 and policy in RAW:
+            wanted = llama(library, input_ids=text(tokens, step))
+            torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
+        assert got.isfinite().all()
+    assert cache.get_seq_length() == prompt + 33
 
 
 @pytest.mark.parametrize('policy', [*RAW, 'cake+squat4', 'veda+int8', 'h2o+kivi2'])
