@@ -124,6 +124,7 @@ def test_the_page_explains_every_method() -> None:
     assert rows(page) == methods
 
 
+@pytest.mark.slow
 def test_a_method_added_by_the_steps_works(copy: Path) -> None:
     """It keeps the contracts, has a policy and combinations, serves a model, and is benched."""
     folder = copy / TABLES[2]
