@@ -14,10 +14,8 @@ def fixed_bytes(row: KVRow) -> int:
     """Return the bytes of a row that do not grow with its limit."""
     fixed = 0
     if row.sealed is not None:
-        size = row.open.codec.slots
-        ring = -(-(row.policy.ring + size) // size)
         learned = sum(tier.codec.learned_bytes(row.kv_heads) for tier in row.tiers)
-        fixed += ring * row.open.block_bytes + learned
+        fixed += row.ring_blocks * row.open.block_bytes + learned
     else:
         fixed += row.open.most_hole_bytes
     return fixed
@@ -42,5 +40,4 @@ def trim(row: KVRow) -> None:
     if row.reserved:
         return
     size = row.open.codec.slots
-    ring = -(-(row.policy.ring + size) // size) if row.sealed is not None else 0
-    row.open.keep_first(max(-(-row.open.tail // size), ring))
+    row.open.keep_first(max(-(-row.open.tail // size), row.ring_blocks))

@@ -128,10 +128,11 @@ class KVRow:
         if int(self.open.alive.sum(1).max()) > limit:
             self.open.pack(best(self.worth(self.open), self.open.positions, limit))
 
-    def settle(self, limit: int | None) -> None:
+    def settle(self, limit: int | None, whole: bool = False) -> None:
         """Drop and encode, so that the row holds no more than ``limit`` slots.
 
         Args:
+            whole: encode all that the policy lets a commit encode, the last block in part.
             limit: slots of the sealed shelf, or of the open one where there is no codec; None
                 drops nothing.
         """
@@ -139,7 +140,7 @@ class KVRow:
             if limit is not None:
                 self.shrink(limit)
             return
-        tokens = self.ripe()
+        tokens = self.due if whole else self.ripe()
         if tokens or (limit is not None and self.slots > limit):
             (seal if len(self.tiers) == 1 else retier)(self, tokens, limit)
 
@@ -157,7 +158,18 @@ class KVRow:
         if self.sealed is None:
             return -(-self.open.tail // size)
         most = -(-self.tiers[0].block_bytes // self.sealed.block_bytes)
-        return self.slots // size + self.ripe() // size * most
+        return self.slots // size + -(-self.due // size) * most
+
+    @property
+    def ring_blocks(self) -> int:
+        """Open blocks that a row under a codec always has."""
+        size = self.open.codec.slots
+        return 0 if self.sealed is None or self.policy.whole else 1 + -(-self.policy.ring // size)
+
+    @property
+    def due(self) -> int:
+        """Count the open tokens that a commit encodes."""
+        return int(self.open.alive.sum(1).max()) if self.policy.whole else self.ripe()
 
     def unripe(self) -> int:
         """Count the newest open tokens that are not due to be encoded yet."""
@@ -179,6 +191,14 @@ class KVRow:
             ((shelf.positions >= first) & (shelf.positions < end)).sum(1) for shelf in self.shelves
         ]
         return not wanted or int(torch.stack(held).sum(0).min()) == wanted
+
+    def intact(self) -> int:
+        """Count the first tokens that every head still has."""
+        held = torch.zeros(self.kv_heads, self.seen + 1, dtype=torch.bool)
+        for shelf in self.shelves:
+            held.scatter_(1, shelf.positions.clamp(min=-1).long() % (self.seen + 1), True)
+        held[:, self.seen] = False
+        return int(held.all(0).int().argmin())
 
     def crop(self, tokens: int) -> None:
         """Forget all but the first ``tokens`` positions; blocks without any are given back."""

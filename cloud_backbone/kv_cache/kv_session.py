@@ -140,7 +140,7 @@ class KVSession:
             self._cascade(last=True)
             return
         for layer in self.rows:
-            self._settle_row(layer, self._limit(layer))
+            self._settle_row(layer, self._limit(layer), whole=True)
 
     def pin(self, first: int, end: int) -> None:
         """Never drop the tokens of positions [first, end).
@@ -168,6 +168,10 @@ class KVSession:
         for row in self.rows.values():
             row.crop(tokens)
             trim(row)
+
+    def intact(self) -> int:
+        """Count the first tokens of which no layer and no head has dropped any."""
+        return min((row.intact() for row in self.rows.values()), default=0)
 
     def fork(self) -> KVSession:
         """Return a session with the same content; pages are shared until one side writes."""
@@ -218,18 +222,19 @@ class KVSession:
         for layer, blocks in sorted(zip(layers, budgets, strict=True), key=self._growth):
             row = self.rows[layer]
             if last:
-                self._settle_row(layer, blocks * size)
+                self._settle_row(layer, blocks * size, whole=self.tentative)
             else:
                 row.shrink(blocks * size + row.unripe())
 
-    def _settle_row(self, layer: int, limit: int | None) -> None:
+    def _settle_row(self, layer: int, limit: int | None, whole: bool = False) -> None:
         row = self.rows[layer]
         if limit is not None and row.sealed is not None and self.policy.scorer is None:
-            needed = row.slots + row.ripe()
+            size = self.policy.block
+            needed = row.slots + -(-(row.due if whole else row.ripe()) // size) * size
             if needed > limit:
                 given = self.budget_bytes or 0
                 raise BudgetError(self.policy.name, given, -(-given * needed // limit))
-        row.settle(limit)
+        row.settle(limit, whole)
         trim(row)
 
     def _growth(self, item: tuple[int, int]) -> int:

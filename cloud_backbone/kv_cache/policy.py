@@ -56,6 +56,8 @@ class Policy:
     """Slots that a full raw row drops in one go."""
     raw_dtype: torch.dtype | None = None
     """Type of raw slots; None is the model's."""
+    whole: bool = False
+    """Whether a commit encodes all there is, the last block in part: nothing stays raw."""
     bias_aware: bool = True
     """Whether a codec sees keys without the bias of their projection."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cloud_backbone.kv_cache.ranking import best, by_age
-from cloud_backbone.kv_cache.shelf import Shelf
+from cloud_backbone.kv_cache.shelf import DEAD, Shelf
 import torch
 from torch import Tensor
 
@@ -24,7 +24,7 @@ def seal(row: KVRow, tokens: int, limit: int | None) -> None:
 
     Args:
         row: the row.
-        tokens: how many; whole blocks.
+        tokens: how many; where they fill no whole block, the last one is sealed in part.
         limit: slots that the sealed shelf may have; None: all are kept.
     """
     assert row.sealed is not None
@@ -32,7 +32,7 @@ def seal(row: KVRow, tokens: int, limit: int | None) -> None:
     oldest = by_age(row.open.positions)[:, :tokens]
     rest = by_age(row.open.positions)[:, tokens : int(row.open.alive.sum(1).max())]
     if limit is None:
-        limit = row.sealed.slots + tokens
+        limit = row.sealed.slots + _blocks(row.sealed, tokens) * row.sealed.codec.slots
     if row.sealed.codec.group == 1:
         _merge(row, row.sealed, oldest, worth, limit)
     else:
@@ -43,7 +43,7 @@ def seal(row: KVRow, tokens: int, limit: int | None) -> None:
 def _stack(row: KVRow, shelf: Shelf, slots: Tensor, worth: Tensor, limit: int) -> None:
     """Add whole blocks; make room by dropping whole blocks."""
     size = shelf.codec.slots
-    room, new = limit // size, slots.shape[1] // size
+    room, new = limit // size, _blocks(shelf, slots.shape[1])
     old = shelf.blocks
     if old + new > room:
         new = _share_of_new(row, shelf, worth.gather(1, slots), room)
@@ -54,18 +54,41 @@ def _stack(row: KVRow, shelf: Shelf, slots: Tensor, worth: Tensor, limit: int) -
     if new == 0:
         return
     shelf.extend(new)
+    positions, columns = _described(row, slots)
+    lacking = new * size - slots.shape[1]
+    if lacking > 0:  # a real slot again and again, which is dead there
+        slots = torch.cat([slots, slots[:, -1:].expand(-1, lacking)], 1)
+        positions, columns = _described(row, slots)
+        positions[:, -lacking:] = DEAD
     key, value = row.open.tokens(slots)
-    shelf.fill(first, key, value, *_described(row, slots))
+    shelf.fill(first, key, value, positions, columns)
 
 
 def _share_of_new(row: KVRow, shelf: Shelf, fresh: Tensor, room: int) -> int:
-    """Say how many blocks the new tokens deserve: their share of the best slots, at least one."""
+    """Say how many blocks the new tokens deserve: their share of the best slots, at least one.
+
+    Blocks with something pinned stay, even if there is then no room for new ones.
+    """
     size = shelf.codec.slots
     pooled = torch.cat([row.worth(shelf), fresh], 1)
     top = pooled.topk(min(room * size, pooled.shape[1]), 1).indices
     wins = (top >= shelf.slots).sum().item() / row.kv_heads
-    most = min(room, fresh.shape[1] // size)
-    return min(max(round(wins / size), room - shelf.blocks, 1), most)
+    most = min(room - _pinned_blocks(row, shelf), _blocks(shelf, fresh.shape[1]))
+    return max(min(max(round(wins / size), room - shelf.blocks, 1), most), 0)
+
+
+def _pinned_blocks(row: KVRow, shelf: Shelf) -> int:
+    """Count the blocks that hold something pinned, in the head with most of them."""
+    pinned = torch.zeros_like(shelf.alive)
+    for first, end in row.pins:
+        pinned |= (shelf.positions >= first) & (shelf.positions < end)
+    shape = (row.kv_heads, shelf.blocks, shelf.codec.slots)
+    return int(pinned.view(shape).any(2).sum(1).max())
+
+
+def _blocks(shelf: Shelf, tokens: int) -> int:
+    """Return how many blocks so many tokens need."""
+    return -(-tokens // shelf.codec.slots)
 
 
 def _keep_best_blocks(row: KVRow, shelf: Shelf, blocks: int) -> None:
