@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cloud_backbone.cache_needs import CacheNeeds
+from cloud_backbone.cache_policies import ServedPolicies
 from cloud_backbone.config import CacheConfig
 from cloud_backbone.errors import FixRequestError, Reason, RetryCallError, StartError
 from cloud_backbone.kv_cache.block_pool import BlockPool
-from cloud_backbone.kv_cache.errors import BudgetError, PolicyError
-from cloud_backbone.kv_cache.policy import find_policy, Policy, policy_names
+from cloud_backbone.kv_cache.errors import PolicyError
+from cloud_backbone.kv_cache.policy import Policy, policy_names
 from cloud_backbone.messages import Hello
 from cloud_backbone.session_cache import SessionCache
 
@@ -39,13 +40,18 @@ class CacheGrants:
         config: pool and defaults.
         needs: of the model.
         batch: most turns that are computed together.
+        policies: finds policies for the model.
 
     Raises:
         StartError: the defaults are none that this model can serve.
     """
 
-    def __init__(self, config: CacheConfig, needs: CacheNeeds, batch: int) -> None:
+    def __init__(
+        self, config: CacheConfig, needs: CacheNeeds, batch: int,
+        policies: ServedPolicies | None = None,
+    ) -> None:
         self.pool = BlockPool(config.pool_bytes)
+        self._policies = policies or ServedPolicies()
         self._needs, self._promised = needs, 0
         # While a turn runs, its tokens are there uncompressed, whatever the budget.
         self._working = batch * needs.longest_bytes
@@ -113,7 +119,7 @@ class CacheGrants:
         try:
             if shape is None and name != 'full':
                 raise PolicyError(name, ['full'])
-            policy = find_policy(name)
+            policy = self._policies.find(name)
         except PolicyError as error:
             known = policy_names() if shape is not None else ['full']
             raise FixRequestError(
@@ -128,11 +134,8 @@ class CacheGrants:
         least, most = 0, self.pool.capacity_bytes - self._working
         if policy.lossless:
             least = self._needs.longest_bytes
-        elif self._needs.shape is not None and budget:
-            try:
-                self._needs.shape.least_budget(policy, budget)
-            except BudgetError as error:
-                least = error.least
+        elif self._needs.shape is not None:
+            least = self._needs.shape.least_bytes(policy, self._needs.longest_tokens)
         if budget and not least <= budget <= most:
             raise FixRequestError(
                 Reason.BAD_CACHE_POLICY,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cloud_backbone.kv_cache.block_pool import BlockPool
-from cloud_backbone.kv_cache.byte_budget import blocks_for
+from cloud_backbone.kv_cache.byte_budget import fixed_bytes
 from cloud_backbone.kv_cache.compressed_cache import CompressedCache
 from cloud_backbone.kv_cache.kv_row import KVRow
 from cloud_backbone.kv_cache.policy import Policy
@@ -36,14 +36,17 @@ class RowShape:
     head_dim: int
     dtype: torch.dtype
 
-    def least_budget(self, policy: Policy, budget_bytes: int) -> None:
-        """Refuse a budget that a policy can do nothing with.
+    def least_bytes(self, policy: Policy, tokens: int) -> int:
+        """Return the smallest budget that a policy can do something with [B].
 
-        Raises:
-            BudgetError: with the least that it needs.
+        Args:
+            policy: one that drops or encodes.
+            tokens: of the longest turn; what drops none must hold them all.
         """
         row = KVRow(BlockPool(1), policy, 0, self.kv_heads, self.head_dim, self.dtype)
-        blocks_for(row, self.layers, budget_bytes)
+        shelf = row.sealed or row.open
+        blocks = 1 if policy.scorer is not None else -(-tokens // shelf.codec.slots)
+        return self.layers * (fixed_bytes(row) + blocks * shelf.block_bytes)
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class CacheNeeds:
 
     longest_bytes: int
     """Of the longest turn, when nothing is dropped [B]."""
+    longest_tokens: int
     usual_bytes: int
     """Of a usual turn in half precision: what fractions are of [B]."""
     shape: RowShape | None
@@ -62,13 +66,13 @@ def measure_needs(backbone: Backbone, longest: SessionCache) -> CacheNeeds:
     """Return the needs of a model, given a cache that has gone through the longest turn."""
     cache = longest.open(backbone)
     if not isinstance(cache, CompressedCache):
-        return CacheNeeds(longest.byte_count, 0, None)
+        return CacheNeeds(longest.byte_count, len(longest), 0, None)
     rows = list(cache.begin().rows.values())
     token_bytes = sum(2 * row.kv_heads * row.head_dim * HALF_BYTES for row in rows)
     prompt = backbone.prompt(USUAL_INSTRUCTION).tokens
     plan = backbone.language.codec.encode(compose(USUAL_PLAN))
     shape = RowShape(len(rows), rows[0].kv_heads, rows[0].head_dim, rows[0].open.codec.dtype)
     return CacheNeeds(
-        longest.byte_count, token_bytes * (len(prompt) + len(plan)),
+        longest.byte_count, len(longest), token_bytes * (len(prompt) + len(plan)),
         shape if backbone.can_compress else None,
     )

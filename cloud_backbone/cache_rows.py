@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cloud_backbone.kv_cache.compressed_cache import CompressedCache
+from cloud_backbone.kv_cache.errors import BudgetError, EvictedError
+from cloud_backbone.kv_cache.kv_session import KVSession
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
@@ -37,6 +39,15 @@ def commit(cache: Cache) -> None:
         for session in cache.sessions:
             if not session.policy.lossless:
                 session.commit()
+
+
+def intact(cache: Cache) -> int:
+    """Count the first tokens that a cache holds without a gap; let go of what was pinned."""
+    if not isinstance(cache, CompressedCache) or cache.policy.lossless:
+        return length_of(cache)
+    session = cache.begin()
+    session.pins.clear()
+    return session.intact()
 
 
 class CacheRows:
@@ -87,9 +98,27 @@ class CacheRows:
         if not self._alone:
             self.cache.align()
 
-    def commit(self) -> None:
-        """Let the policies drop and encode what is due, now that no token is taken back."""
+    def commit(self, vital: Sequence[tuple[int, int] | None]) -> None:
+        """Let the policies drop and encode what is due, now that no token is taken back.
+
+        Args:
+            vital: span of each row that is kept before all else.
+        """
+        if isinstance(self.cache, CompressedCache):
+            for session, span in zip(self.cache.sessions, vital, strict=True):
+                _pin(session, span)
         commit(self.cache)
+
+
+def _pin(session: KVSession, span: tuple[int, int] | None) -> None:
+    """Pin what is vital and nothing else, if it is there and fits; else all is ranked."""
+    session.pins.clear()
+    if span is None or session.policy.lossless:
+        return
+    try:
+        session.pin(*span)
+    except (BudgetError, EvictedError):
+        pass
 
 
 def _mask(before: Sequence[int], fresh: Tensor) -> Tensor:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import Executor
 import logging
+from pathlib import Path
 import time
 
 from cloud_backbone.cache_needs import measure_needs
+from cloud_backbone.cache_policies import policies_of
 from cloud_backbone.config import BackboneConfig
 from cloud_backbone.model.backbone import Backbone, load_backbone
 from cloud_backbone.plan_generator import PlanGenerator, Question
@@ -35,7 +37,9 @@ async def start_planner(config: BackboneConfig, executor: Executor) -> Planner:
     loop = asyncio.get_running_loop()
     backbone = await loop.run_in_executor(executor, _load, config)
     facts = await loop.run_in_executor(executor, warm_up, backbone)
-    return Planner(facts, TurnPlanner(backbone), executor, config.limits, config.cache)
+    policies = policies_of(Path(config.checkpoint), facts.fingerprint)
+    turns = TurnPlanner(backbone)
+    return Planner(facts, turns, executor, config.limits, config.cache, policies)
 
 
 def _load(config: BackboneConfig) -> Backbone:

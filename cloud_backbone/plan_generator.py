@@ -144,7 +144,7 @@ class PlanGenerator:
                 for index, row in enumerate(rows)
             ]
             if not written:
-                caches.commit()
+                caches.commit([row.prompt.vital for row in rows])
                 written = True
             active = [bool(chunk) for chunk in chunks]
             if not any(active):

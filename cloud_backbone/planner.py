@@ -16,6 +16,7 @@ from typing import Protocol
 from cloud_backbone.action_plan import Answer
 from cloud_backbone.cache_grants import CacheGrants
 from cloud_backbone.cache_needs import CacheNeeds
+from cloud_backbone.cache_policies import ServedPolicies
 from cloud_backbone.config import CacheConfig, LimitsConfig
 from cloud_backbone.errors import DrainingError
 from cloud_backbone.messages import Hello, Stats, Turn, Welcome
@@ -53,6 +54,7 @@ class Planner:
         executor: one thread.
         limits: how much is taken on.
         cache: the pool, and how sessions keep keys and values by default.
+        policies: finds cache policies for the model.
 
     Raises:
         StartError: this model cannot keep its cache so.
@@ -65,10 +67,11 @@ class Planner:
         executor: Executor,
         limits: LimitsConfig,
         cache: CacheConfig | None = None,
+        policies: ServedPolicies | None = None,
     ) -> None:
         self.facts = facts
         batch = limits.max_batch if facts.can_batch else 1
-        self._grants = CacheGrants(cache or CacheConfig(), facts.cache, batch)
+        self._grants = CacheGrants(cache or CacheConfig(), facts.cache, batch, policies)
         # On the model's thread: a turn of the session may be running there.
         self.sessions = SessionStore(
             limits, self._grants, lambda left: executor.submit(left.clear)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cloud_backbone.cache_rows import commit, keep_first, length_of
+from cloud_backbone.cache_rows import commit, intact, keep_first, length_of
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.compressed_cache import CompressedCache, DEFAULT_POOL_BYTES
 from cloud_backbone.kv_cache.policy import Policy
@@ -57,9 +57,11 @@ class SessionCache:
     def reuse(self, prompt: Prompt) -> int:
         """Crop to the tokens that this prompt begins with; return how many are left.
 
-        Tokens that depend on an image are never reused: another image has the same tokens.
+        Tokens that depend on an image are never reused: another image has the same tokens. Nor
+        are those behind one that the policy has dropped.
         """
-        limit = min(self._stable, prompt.stable, len(self._tokens))
+        held = 0 if self._cache is None else intact(self._cache)
+        limit = min(self._stable, prompt.stable, held)
         shared = 0
         while shared < limit and self._tokens[shared] == prompt.tokens[shared]:
             shared += 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A backbone for the time of a run: one that is there already, or a process of our own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 import tempfile
@@ -15,7 +15,10 @@ PROBE_TIMEOUT_S = 0.5
 
 
 @contextmanager
-def backbone(address: str | None, checkpoint: Path | None = None) -> Iterator[str]:
+def backbone(
+    address: str | None, checkpoint: Path | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> Iterator[str]:
     """Give the address of a backbone that serves; end it afterwards if it was started here.
 
     Raises:
@@ -25,17 +28,20 @@ def backbone(address: str | None, checkpoint: Path | None = None) -> Iterator[st
         yield address
         return
     with tempfile.TemporaryDirectory(prefix='tendon-') as logs, Stack(Path(logs)) as stack:
-        yield start_backbone(stack, checkpoint)
+        yield start_backbone(stack, checkpoint, settings=settings)
 
 
 def start_backbone(
-    stack: Stack, checkpoint: Path | None = None, port: int | None = None
+    stack: Stack, checkpoint: Path | None = None, port: int | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> str:
     """Start a backbone in a stack and wait until it serves; return its address."""
     port = port or free_port()
     arguments = ['--port', str(port)]
     if checkpoint is not None:
         arguments += ['--checkpoint', str(checkpoint)]
+    for key, value in (settings or {}).items():
+        arguments += ['--set', f'{key}={value}']
     stack.start('backbone', 'cloud_backbone.server', *arguments)
     address = f'127.0.0.1:{port}'
     stack.wait('backbone', lambda: is_serving(address), START_TIMEOUT_S)

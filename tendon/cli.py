@@ -137,6 +137,7 @@ def ask(
 @app.command('eval', epilog=examples(
     'tendon eval --episodes 20', 'tendon eval --split test --episodes 200 --out runs/eval',
     'tendon eval --axis visual --backbone 127.0.0.1:50251',
+    'tendon eval --cache-policy cake+squat4 --cache-budget 1/8',
 ))
 def evaluate(
     split: Annotated[str, typer.Option(help='train or test.')] = 'test',
@@ -158,6 +159,12 @@ def evaluate(
     manifest: Annotated[
         str, typer.Option('--robot', help='A robot of Tendon, or a manifest.')
     ] = 'tendon_arm',
+    cache_policy: Annotated[
+        str, typer.Option(help='How sessions keep keys and values; default: full.')
+    ] = '',
+    cache_budget: Annotated[
+        str, typer.Option(help='Bytes, or a share of a usual turn in half precision: 1/8.')
+    ] = '',
     out: Annotated[
         Path | None, typer.Option(help='Folder for one line per task and the scores.')
     ] = None,
@@ -168,6 +175,7 @@ def evaluate(
     end(run(
         split=split, episodes=episodes, seed=seed, axis=axis, backbone_address=backbone,
         checkpoint=checkpoint, workers=workers, delay_ms=delay_ms, manifest=manifest, out=out,
+        cache_policy=cache_policy, cache_budget=cache_budget,
     ))
 
 
@@ -221,6 +229,18 @@ def kv(
     from tendon.bench_kv.run import run
 
     end(run(out=out, seed=seed, quick=quick, weights=weights, workers=workers))
+
+
+@app.command(epilog=examples('tendon calibrate', 'tendon calibrate --checkpoint runs/mine'))
+def calibrate(
+    checkpoint: Checkpoint = None,
+    scenes: Annotated[int, typer.Option(help='Turns to look at.')] = 100,
+    seed: Seed = 0,
+) -> None:
+    """Prepare a checkpoint's compressed caches; again for each model of your own."""
+    from tendon.calibrate import run
+
+    end(run(checkpoint=checkpoint, scenes=scenes, seed=seed))
 
 
 @app.command(epilog=examples('tendon doctor'))

@@ -18,7 +18,7 @@ from typing import cast, get_args
 from onboard_decoder.config import RobotSettings
 from onboard_decoder.errors import OnboardError
 from onboard_decoder.manifest_yaml import load_manifest
-from onboard_decoder.planner_client import PlannerClient
+from onboard_decoder.planner_client import LinkSettings, PlannerClient
 from onboard_decoder.planner_port import PlannerPort
 from onboard_decoder.robot_factory import load_decoder
 from rich.console import Console
@@ -29,6 +29,7 @@ from sim.scene import Split, SPLITS
 from sim.tasks import draw_task, TaskKind
 from sim.variation import AXES, Axis
 from tendon.backbone_process import backbone
+from tendon.cache_wish import CacheWish
 from tendon.episode import Episode, EpisodeResult
 from tendon.errors import BadRequest, TendonError, WorkerFailed
 from tendon.provenance import provenance
@@ -54,6 +55,7 @@ def evaluate(
     split: str = 'test', episodes: int = 200, seed: int = 0, backbone_address: str | None = None,
     checkpoint: Path | None = None, out: Path | None = None, workers: int | None = None,
     delay_ms: float = 160.0, axis: str = 'none', manifest: str = 'tendon_arm',
+    cache_policy: str = '', cache_budget: str = '',
 ) -> int:
     """Run ``episodes`` tasks with known wordings and as many with unseen ones.
 
@@ -68,6 +70,8 @@ def evaluate(
       delay_ms: simulated time from question to answer [ms].
       axis: what differs from the training scenes; see ``sim.variation``.
       manifest: robot by name or path.
+      cache_policy: how the backbone keeps a session's cache; '' leaves it to the backbone.
+      cache_budget: bytes of it, or a share such as '1/8' of a usual turn in half precision.
 
     Returns:
       Exit status 0; what is measured is no verdict.
@@ -76,6 +80,8 @@ def evaluate(
       BadRequest: for values that nothing can be done with.
     """
     _check(split, episodes, axis)
+    wish = CacheWish.read(cache_policy, cache_budget)
+    link = wish.link() if backbone_address else LinkSettings()
     console = Console(stderr=False)
     jobs = [
         Job(seed + number, cast(Split, split), wording, KINDS[number % len(KINDS)],
@@ -83,11 +89,13 @@ def evaluate(
         for wording in get_args(Wording) for number in range(episodes)
     ]
     start_s = time.monotonic()
-    with backbone(backbone_address, checkpoint) as address:
-        results = _run(jobs, Worker(manifest, address, delay_ms / 1e3), workers, console)
+    with backbone(backbone_address, checkpoint, wish.settings()) as address:
+        worker = Worker(manifest, address, delay_ms / 1e3, link=link)
+        results = _run(jobs, worker, workers, console)
     print_scores(results, console)
     figures = scores(results) | {
-        'split': split, 'axis': axis, 'wall_s': round(time.monotonic() - start_s, 1),
+        'split': split, 'axis': axis, 'cache_policy': cache_policy or 'default',
+        'cache_budget': cache_budget or 'default', 'wall_s': round(time.monotonic() - start_s, 1),
         **provenance(seed),
     }
     if out is not None:
@@ -112,6 +120,7 @@ class Worker:
     address: str
     delay_s: float
     settings: RobotSettings = RobotSettings()
+    link: LinkSettings = LinkSettings()
     _episode: Episode | None = None
 
     def __call__(self, job: Job) -> EpisodeResult:
@@ -125,7 +134,7 @@ class Worker:
         manifest = load_manifest(self.manifest)
 
         def connect() -> PlannerPort:
-            return PlannerClient(self.address, f'eval-{os.getpid()}', manifest)
+            return PlannerClient(self.address, f'eval-{os.getpid()}', manifest, self.link)
 
         return Episode(
             manifest, load_decoder(manifest), connect, self.delay_s, self.settings

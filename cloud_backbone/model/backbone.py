@@ -35,6 +35,8 @@ class Prompt:
     """How many of the first tokens depend on the instruction alone, not on the image."""
     rope_positions: Tensor | None = None
     """Positions by axis (axes, tokens) for models that place image tokens in space."""
+    vital: tuple[int, int] | None = None
+    """First place and last place + 1 of what no policy may drop before the answer is written."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from cloud_backbone.kv_cache.hook import attach
 from cloud_backbone.kv_cache.policy import Policy
 from cloud_backbone.model.backbone import Chunk, Image, Prediction, Prompt, Scene
 from cloud_backbone.model.checkpoint_files import fingerprint, load_model, load_processor
-from cloud_backbone.model.configuration import COLOURS, KINDS
+from cloud_backbone.model.configuration import COLOURS, KINDS, PATCH_TOKENS
 from cloud_backbone.model.dense_head import Candidates
 from cloud_backbone.model.distilled_vlm import CACHE_NAME, TendonVlmForConditionalGeneration
 from cloud_backbone.model.prompt import image_ids, instruction_ids
@@ -65,7 +65,10 @@ class TendonBackbone:
     def prompt(self, instruction: str) -> Prompt:
         """Return begin token, instruction, image."""
         words = instruction_ids(self._tokenizer, instruction)
-        return Prompt((*words, *self._image_ids), stable=len(words) + 1)
+        stable = len(words) + 1
+        tokens = (*words, *self._image_ids)
+        # Objects say where things are, and the end of the image gathers what the answer needs.
+        return Prompt(tokens, stable, vital=(stable + PATCH_TOKENS, len(tokens)))
 
     @torch.inference_mode()
     def see(self, images: Sequence[Image]) -> list[Scene]:

@@ -13,8 +13,10 @@ import torch
 CAMERA = Camera('c', 64, 64, 0.6, (0.0, 0.0, 1.0), (0.0, 1.0, 0.0, 0.0))
 ARM = Embodiment('arm', ('a',), (CAMERA,), 'a', (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 SHAPE = RowShape(layers=2, kv_heads=2, head_dim=16, dtype=torch.float32)
-NEEDS = CacheNeeds(longest_bytes=100_000, usual_bytes=40_000, shape=SHAPE)
-PLAIN = CacheNeeds(longest_bytes=100_000, usual_bytes=0, shape=None)
+NEEDS = CacheNeeds(
+    longest_bytes=100_000, longest_tokens=200, usual_bytes=40_000, shape=SHAPE
+)
+PLAIN = CacheNeeds(longest_bytes=100_000, longest_tokens=200, usual_bytes=0, shape=None)
 
 
 def hello(policy: str = '', budget: int = 0) -> Hello:
@@ -64,15 +66,16 @@ def test_impossible_wish_is_refused_by_name(
     assert caught.value.reason is Reason.BAD_CACHE_POLICY
 
 
-def test_least_budget_that_is_named_is_enough() -> None:
+@pytest.mark.parametrize('policy', ['cake+squat4', 'kivi4', 'veda', 'full'])
+def test_least_budget_that_is_named_is_enough(policy: str) -> None:
     """A robot that asks for what the message says gets in."""
     given = grants()
     with pytest.raises(FixRequestError) as caught:
-        given.terms(hello('cake+squat4', 1))
+        given.terms(hello(policy, 1))
     least = int(str(caught.value).split(' needs ')[1].split()[0])
-    assert given.terms(hello('cake+squat4', least)).budget_bytes == least
+    assert given.terms(hello(policy, least)).budget_bytes == least
     with pytest.raises(FixRequestError):
-        given.terms(hello('cake+squat4', least - 1))
+        given.terms(hello(policy, least - 1))
 
 
 def test_small_budgets_let_more_sessions_in() -> None:
@@ -91,7 +94,7 @@ def test_small_budgets_let_more_sessions_in() -> None:
     [
         (NEEDS, {'pool_bytes': 200_000}, 'pool_bytes is 200000, 2 turns .* more than 200000'),
         (NEEDS, {'policy': 'nothing'}, "cache: .*policy 'nothing'"),
-        (NEEDS, {'policy': 'kivi4', 'budget_fraction': 0.001}, 'allows 40 bytes'),
+        (NEEDS, {'policy': 'cake+kivi4', 'budget_fraction': 0.001}, 'allows 40 bytes'),
         (PLAIN, {'policy': 'kivi4'}, 'knows full'),
     ],
 )

@@ -16,7 +16,7 @@ import pytest
 CAMERA = Camera('c', 64, 64, 0.6, (0.0, 0.0, 1.0), (0.0, 1.0, 0.0, 0.0))
 ARM = Embodiment('arm', ('a',), (CAMERA,), 'a', (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 HELLO = Hello('robot', 1, ARM)
-NEEDS = CacheNeeds(longest_bytes=1000, usual_bytes=800, shape=None)
+NEEDS = CacheNeeds(longest_bytes=1000, longest_tokens=9, usual_bytes=800, shape=None)
 
 
 class Clock:

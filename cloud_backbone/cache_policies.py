@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cache policies in the form that the server uses: for contexts of a hundred tokens.
+
+The forms of ``policy`` are for thousands of tokens: blocks and rings of 32 slots would be more
+than a small budget, and gains that each session learns cost more than all its tokens. Here blocks
+are small, nothing stays raw between turns, and gains are shared by all sessions of a model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from cloud_backbone.errors import StartError
+from cloud_backbone.kv_cache.cake import Cake
+from cloud_backbone.kv_cache.codec import Codec
+from cloud_backbone.kv_cache.errors import CalibrationError
+from cloud_backbone.kv_cache.policy import find_policy, MakeCodec, Policy
+from cloud_backbone.kv_cache.squat import SquatCodec
+from cloud_backbone.kv_cache.squat_table import SquatTable
+import torch
+
+GAINS_FILE = Path('kv_cache') / 'squat.safetensors'
+"""Where a checkpoint directory keeps its gains."""
+WINDOW = 32
+"""Rows that rank the prompt: image, and what of the answer is known or guessed already."""
+BLOCK = 24
+"""Slots of a block that is written as a whole: the less, the more of it are scales."""
+FINE_BLOCK = 8
+"""Slots of a block of single slots, where fewer cost nothing."""
+RECENT = 2
+"""Newest tokens of a prompt that stay: the first of the answer hangs on them."""
+
+
+class ServedPolicies:
+    """Finds policies for one model.
+
+    Args:
+        gains: of SQuat for this model; None: each session learns its own.
+    """
+
+    def __init__(self, gains: SquatTable | None = None) -> None:
+        self._gains = gains
+
+    def find(self, name: str) -> Policy:
+        """Return the policy of a name.
+
+        Raises:
+            PolicyError: there is none of that name.
+        """
+        policy = find_policy(name)
+        if policy.lossless:
+            return policy
+        codec = name.rpartition('+')[2]
+        grouped = codec.startswith(('kivi', 'squat'))
+        make = policy.make_codec
+        if codec.startswith('squat') and self._gains is not None:
+            make = _sharing(self._gains, int(codec[-1]))
+        scorer = policy.scorer
+        if isinstance(scorer, Cake):
+            # Neighbours of a token about one thing are about other things: no pooling.
+            scorer = Cake(window=WINDOW, kernel=1)
+        return replace(
+            policy, scorer=scorer, make_codec=make, block=BLOCK if grouped else FINE_BLOCK,
+            recent=RECENT, sinks=0, whole=True, raw_dtype=torch.float16,
+        )
+
+
+def policies_of(checkpoint: Path, model: str) -> ServedPolicies:
+    """Return the policies of a checkpoint directory, with its gains if it has any.
+
+    Raises:
+        StartError: its gains are broken, or of another model.
+    """
+    path = checkpoint / GAINS_FILE
+    if not path.is_file():
+        return ServedPolicies()
+    try:
+        return ServedPolicies(SquatTable.load(path, model=model))
+    except CalibrationError as error:
+        raise StartError(f'{error}; or remove the file') from error
+
+
+def _sharing(gains: SquatTable, bits: int) -> MakeCodec:
+    def make(layer: int, kv_heads: int, head_dim: int, slots: int) -> Codec:
+        return SquatCodec(head_dim, kv_heads, bits, slots, gains=gains.layers[layer])
+
+    return make
