@@ -15,6 +15,9 @@ DOMAIN_PORT_BASE = 21500
 HELD: list[socket.socket] = []
 
 
+os.environ.setdefault('OMP_NUM_THREADS', '1')  # torch reads it when a conftest imports it
+
+
 def free_domain() -> int:
     """Return a ROS domain id that no other test run of this machine uses; held until the end."""
     for domain in range(FIRST_DOMAIN, LAST_DOMAIN + 1):
@@ -35,7 +38,6 @@ def pytest_configure() -> None:
     os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
     os.environ['FASTRTPS_DEFAULT_PROFILES_FILE'] = str(ROOT / 'config' / 'fastdds.xml')
     os.environ.setdefault('ROS_LOG_DIR', str(ROOT / '.ros_log'))
-    os.environ.setdefault('OMP_NUM_THREADS', '1')
     os.environ.setdefault('MUJOCO_GL', 'egl')
     os.environ.setdefault('MPLBACKEND', 'Agg')
     os.environ['HF_HUB_OFFLINE'] = '1'

@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import Any
 import weakref
 
-from cloud_backbone.kv_cache.attend import Attention, Fresh, part_columns
+from cloud_backbone.kv_cache.attend import Attention, Fresh
+from cloud_backbone.kv_cache.attend_one import attend_one
 from cloud_backbone.kv_cache.cake import Cake, preference
 from cloud_backbone.kv_cache.errors import MaskError
 from cloud_backbone.kv_cache.key_bias import KeyBias
@@ -194,12 +195,16 @@ def _attend_row(
     if row.policy.lossless and fresh.softcap is None and row.complete:
         session.take(layer, fresh.key, fresh.value, {})
         return _attend_exactly(row, module, fresh)
+    if tokens == 1 and row.keeps(fresh.key) and session.has_room(layer):
+        session.admit(layer, fresh.key, fresh.value)
+        output = attend_one(row, fresh.query, fresh.scaling, fresh.softcap)
+        session.make_way(layer)
+        return output.transpose(0, 1)
     if tokens >= LEARNED:
         row.learn(fresh.query.reshape(kv_heads, -1, head_dim))
-    shelves = row.shelves
     output, seen = Attention(row, fresh).run()
-    columns = part_columns(shelves, seen.columns)
-    session.take(layer, fresh.key, fresh.value, columns, _preference(row, seen.window, tokens))
+    wanted = _preference(row, seen.window, tokens)
+    session.take(layer, fresh.key, fresh.value, seen.columns, wanted)
     return output.transpose(0, 1)
 
 

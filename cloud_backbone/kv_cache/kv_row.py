@@ -116,11 +116,20 @@ class KVRow:
             policy.recent, self.pins,
         )
 
+    def keeps(self, key: Tensor) -> bool:
+        """Say whether such keys are stored as they are until something is dropped or encoded."""
+        return self.bias is None and self.open.codec.dtype == key.dtype
+
+    def room(self, limit: int) -> int:
+        """Count the tokens that a raw row takes in before it is full."""
+        return self.open.room + max(limit - self.open.tail, 0)
+
     def make_room(self, tokens: int, limit: int) -> None:
         """Drop the worst slots, so that ``tokens`` more stay within ``limit``; raw rows only."""
-        free = self.open.room + max(limit - self.open.tail, 0)
-        if free < tokens:
-            count = min(max(tokens - free, self.policy.drop_at_once), self.open.used)
+        lacking = tokens - self.room(limit)
+        if lacking > 0:
+            at_once = min(self.policy.drop_at_once, limit // 8)
+            count = min(max(lacking, at_once), self.open.used)
             self.open.release(worst(self.worth(self.open), self.open.positions, count))
 
     def shrink(self, limit: int) -> None:
@@ -132,9 +141,9 @@ class KVRow:
         """Drop and encode, so that the row holds no more than ``limit`` slots.
 
         Args:
-            whole: encode all that the policy lets a commit encode, the last block in part.
             limit: slots of the sealed shelf, or of the open one where there is no codec; None
                 drops nothing.
+            whole: encode all that the policy lets a commit encode, the last block in part.
         """
         if self.sealed is None:
             if limit is not None:

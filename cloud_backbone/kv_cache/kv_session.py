@@ -119,18 +119,46 @@ class KVSession:
             columns: state of the scorer for the new tokens.
             preference: how much the layer wants, where a prefill of many tokens told.
         """
-        row, tokens = self.rows[layer], key.shape[1]
-        limit = self._limit(layer)
-        if limit is not None and self.policy.lossless:
-            self._reserve(row, limit, tokens)
-        elif limit is not None and row.sealed is None and tokens <= self.policy.recent:
-            if not self.tentative:
-                row.make_room(tokens, limit)
-        row.append(key, value, columns)
+        # One more than there are: the next token then finds room before it attends.
+        tokens = key.shape[1]
+        self._make_room(layer, tokens + (tokens == 1 and not self.policy.lossless))
+        self.rows[layer].append(key, value, columns)
         if self.tentative:
             self._waiting |= self._wants(layer, preference)
-        elif not self.policy.lossless:
-            self._settle(layer, preference)
+        else:
+            self.settle(layer, preference)
+
+    def has_room(self, layer: int) -> bool:
+        """Say whether one more token fits before anything is dropped."""
+        row, limit = self.rows[layer], self._limit(layer)
+        return self._is_open_ended(row, limit) or row.room(limit or 0) > 0
+
+    def admit(self, layer: int, key: Tensor, value: Tensor) -> None:
+        """Take in one token that there is room for and that attends only afterwards.
+
+        Then call ``make_way``: what has to go is chosen when the token has attended.
+        """
+        row = self.rows[layer]
+        row.append(key, value, row.columns.rows(1))
+
+    def settle(self, layer: int, preference: float | None = None) -> None:
+        """Drop and encode what is due after the new tokens of a layer have attended."""
+        if self.tentative or self.policy.lossless:
+            return
+        wants = self._wants(layer, preference)
+        if not wants:
+            self._settle_row(layer, self._limit(layer))
+            return
+        if layer == self.layers[0]:
+            self._preferences.clear()
+        self._preferences |= wants
+        self._cascade(last=layer == self.layers[-1])
+
+    def make_way(self, layer: int) -> None:
+        """Settle a layer, and leave room for the next token."""
+        self.settle(layer)
+        if not self.policy.lossless:
+            self._make_room(layer, 1)
 
     def commit(self) -> None:
         """Keep the tokens that could be taken back; drop and encode what is due."""
@@ -188,16 +216,6 @@ class KVSession:
         twin._preferences, twin._waiting = dict(self._preferences), dict(self._waiting)
         return twin
 
-    def _settle(self, layer: int, preference: float | None) -> None:
-        wants = self._wants(layer, preference)
-        if not wants:
-            self._settle_row(layer, self._limit(layer))
-            return
-        if layer == self.layers[0]:
-            self._preferences.clear()
-        self._preferences |= wants
-        self._cascade(last=layer == self.layers[-1])
-
     def _wants(self, layer: int, preference: float | None) -> dict[int, float]:
         """Return layer -> preference where it decides about the shares; else nothing."""
         if preference is None or self.policy.share != 'cake' or self._total_of(layer) is None:
@@ -225,6 +243,18 @@ class KVSession:
                 self._settle_row(layer, blocks * size, whole=self.tentative)
             else:
                 row.shrink(blocks * size + row.unripe())
+
+    def _is_open_ended(self, row: KVRow, limit: int | None) -> bool:
+        """Say whether new tokens are dropped or encoded later, if ever."""
+        return limit is None or self.tentative or row.sealed is not None
+
+    def _make_room(self, layer: int, tokens: int) -> None:
+        row, limit = self.rows[layer], self._limit(layer)
+        if limit is not None and self.policy.lossless:
+            self._reserve(row, limit, tokens)
+        elif limit is not None and not self._is_open_ended(row, limit):
+            if tokens <= self.policy.recent:
+                row.make_room(tokens, limit)
 
     def _settle_row(self, layer: int, limit: int | None, whole: bool = False) -> None:
         row = self.rows[layer]
@@ -254,6 +284,11 @@ class KVSession:
             self._limits = {
                 index: blocks * size for index, blocks in zip(self.layers, blocks, strict=True)
             }
+            pinned = sum(end - first for first, end in self.pins)
+            least = min(self._limits.values())
+            if pinned > least:
+                given = self.budget_bytes or 0
+                raise BudgetError(self.policy.name, given, -(-given * pinned // least))
         return self._limits[layer]
 
     def _total_of(self, layer: int) -> int | None:

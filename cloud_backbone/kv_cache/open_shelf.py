@@ -8,6 +8,7 @@ until a block of them is encoded. Knows slots and tokens; does not know which to
 from __future__ import annotations
 
 from collections.abc import Mapping
+import weakref
 
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.columns import Columns
@@ -42,8 +43,8 @@ class OpenShelf(Shelf):
         self._holes: Tensor | None = None
         """Dead slots that are written next (kv_heads, holes); None: to be looked for."""
         self._views: tuple[Tensor, Tensor] | None = None
-        self._viewed: Tensor | None = None
-        """Page numbers that the views are of."""
+        self._viewed: weakref.ref[Tensor] | None = None
+        """Page numbers that the views are of; they are not kept alive by it."""
 
     @property
     def used(self) -> int:
@@ -220,11 +221,11 @@ class OpenShelf(Shelf):
 
     def _runs(self) -> tuple[Tensor, Tensor] | None:
         """Return keys and values (kv_heads, slots, head_dim) in place, if pages lie in runs."""
-        if self._viewed is not self.key_pages:
+        if self._viewed is None or self._viewed() is not self.key_pages:
             key = self._view(self.key_arena, self.key_pages)
             value = self._view(self.value_arena, self.value_pages)
             self._views = None if key is None or value is None else (key, value)
-            self._viewed = self.key_pages
+            self._viewed = weakref.ref(self.key_pages)
         return self._views
 
     def _view(self, arena: Tensor, pages: Tensor) -> Tensor | None:

@@ -2,8 +2,8 @@
 """Adaptive precision: 16, 8, 4 or 2 bits a number, or none, by how much a slot matters.
 
 With distortion eps(b) of b bits (1 for a dropped slot), worth w and bytes c of a block, the best
-use of a budget is a threshold: each block takes the tier of least w * eps(b) + mu * c(b), and mu is
-bisected until the bytes fit. Related: MiKV (arXiv:2402.18096), ZipCache (arXiv:2405.14256).
+use of a budget is a threshold: each block takes the tier of least w * eps(b) + mu * c(b), and mu
+is bisected until the bytes fit. Related: MiKV (arXiv:2402.18096), ZipCache (arXiv:2405.14256).
 
 Blocks are made of slots of like rank, so that a block has one tier. Blocks only move down, since
 encoding again cannot bring back what is lost; they stay until their worth is a tenth below the
