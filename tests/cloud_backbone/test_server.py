@@ -142,7 +142,7 @@ async def test_health_says_serving_only_when_turns_are_taken(
     with socket.create_server(('127.0.0.1', 0)) as probe:
         port = probe.getsockname()[1]
     monkeypatch.setattr('cloud_backbone.model_thread.load_backbone', load)
-    config = replace(BackboneConfig(), port=port)
+    config = replace(BackboneConfig(), port=port, checkpoint=str(tiny_checkpoint))
     serving = asyncio.create_task(serve(config, stop=stop, on_ready=lambda *_: None))
     await asyncio.to_thread(loading.wait, 10)
     async with grpc.aio.insecure_channel(f'127.0.0.1:{port}') as channel:
