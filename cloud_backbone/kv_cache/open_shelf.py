@@ -172,10 +172,13 @@ class OpenShelf(Shelf):
 
     def _scatter(self, slots: Tensor, key: Tensor, value: Tensor, positions: Tensor,
                  columns: Mapping[str, Tensor]) -> None:
-        for arena, pages, states in (
-            (self.key_arena, self.key_pages, key), (self.value_arena, self.value_pages, value)
-        ):
-            self._typed(arena)[self._rows(pages, slots)] = self.codec.narrow(states)
+        runs = self._runs()
+        if runs is not None:
+            heads = torch.arange(self.kv_heads)[:, None]
+            runs[0][heads, slots] = self.codec.narrow(key)
+            runs[1][heads, slots] = self.codec.narrow(value)
+        else:
+            self._write(slots, key, value)
         self.positions.scatter_(1, slots, positions.to(torch.int32).expand_as(slots))
         for name, column in columns.items():
             self.columns[name].scatter_(1, slots[: column.shape[0]], column)
@@ -190,7 +193,9 @@ class OpenShelf(Shelf):
             runs[0][:, first : self.tail] = self.codec.narrow(key)
             runs[1][:, first : self.tail] = self.codec.narrow(value)
             return
-        slots = torch.arange(first, self.tail).expand(self.kv_heads, -1)
+        self._write(torch.arange(first, self.tail).expand(self.kv_heads, -1), key, value)
+
+    def _write(self, slots: Tensor, key: Tensor, value: Tensor) -> None:
         for arena, pages, states in (
             (self.key_arena, self.key_pages, key), (self.value_arena, self.value_pages, value)
         ):
