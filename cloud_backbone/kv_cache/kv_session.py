@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 import weakref
 
 from cloud_backbone.kv_cache.block_pool import BlockPool
-from cloud_backbone.kv_cache.budgeter import cascade_budgets, pyramid, share, uniform
-from cloud_backbone.kv_cache.byte_budget import blocks_for, trim
-from cloud_backbone.kv_cache.errors import BudgetError, CacheError, EvictedError
+from cloud_backbone.kv_cache.byte_budget import trim
+from cloud_backbone.kv_cache.errors import CacheError, EvictedError
 from cloud_backbone.kv_cache.key_bias import KeyBias
 from cloud_backbone.kv_cache.kv_row import KVRow
+from cloud_backbone.kv_cache.layer_limits import LayerLimits
 from cloud_backbone.kv_cache.policy import Policy
 from cloud_backbone.kv_cache.rope_positions import RopePositions
 import torch
@@ -38,23 +38,14 @@ class KVSession:
         self, pool: BlockPool, policy: Policy, layers: Sequence[int], *,
         budget_bytes: int | None = None, slots: int | None = None,
     ) -> None:
-        if slots is not None and (policy.lossless or budget_bytes is not None or slots < 1):
-            raise CacheError(
-                f'{slots} slots: give a positive number, no bytes beside it, and no policy that '
-                'drops nothing'
-            )
-        if budget_bytes is not None and budget_bytes < 1:
-            raise BudgetError(policy.name, budget_bytes, 1)
         self.pool, self.policy, self.layers = pool, policy, list(layers)
-        self.budget_bytes, self.slots = budget_bytes, slots
+        self.limits = LayerLimits(policy, layers, budget_bytes, slots)
         self.rows: dict[int, KVRow] = {}
         self.rope = RopePositions()
         self.pins: list[tuple[int, int]] = []
         """First and last position + 1 of what is never dropped."""
         self.tentative = False
         """While True, new tokens may still be taken back: nothing is dropped or encoded."""
-        self._limits: dict[int, int] | None = None
-        self._total: int | None = None
         self._preferences: dict[int, float] = {}
         self._waiting: dict[int, float] = {}
         """Preferences of tokens that may still be taken back."""
@@ -73,7 +64,7 @@ class KVSession:
     def close(self) -> None:
         """Give every page back. The session begins anew with its next token."""
         _give_back(self.rows)
-        self._limits, self._total = None, None
+        self.limits.clear()
         self._preferences.clear()
         self._waiting.clear()
 
@@ -97,14 +88,8 @@ class KVSession:
         """Learn rotary positions (axes, tokens) of tokens to come; their bytes cost blocks."""
         before = self.rope.nbytes()
         self.rope.extend(self.rows[layer].seen, spots)
-        if self.rope.nbytes() == before or self.budget_bytes is None:
-            return
-        self._total = None
-        total, limits = self._total_of(layer), self._limits
-        if limits is not None and total is not None:
-            count, size = len(limits), self.policy.block
-            blocks = share(total, list(limits.values()), [total] * count, [1] * count)
-            self._limits = {index: part * size for index, part in zip(limits, blocks, strict=True)}
+        if self.rope.nbytes() != before:
+            self.limits.pay(self.rows[layer], self.rope.nbytes())
 
     def take(
         self, layer: int, key: Tensor, value: Tensor, columns: Mapping[str, Tensor],
@@ -184,11 +169,9 @@ class KVSession:
                 f'positions {first} to {end} are not all held; pin them before they are dropped, '
                 'or compute them anew'
             )
-        pinned = end - first + sum(last - start for start, last in self.pins)
-        least = min((self._limits or {}).values(), default=pinned)
-        if pinned > least:
-            given = self.budget_bytes or 0
-            raise BudgetError(self.policy.name, given, -(-given * pinned // least))
+        pinned, least = end - first + self._pinned(), self.limits.least()
+        if least is not None and pinned > least:
+            raise self.limits.refusal(pinned, least)
         self.pins.append((first, end))
 
     def crop(self, tokens: int) -> None:
@@ -203,46 +186,32 @@ class KVSession:
 
     def fork(self) -> KVSession:
         """Return a session with the same content; pages are shared until one side writes."""
-        twin = KVSession(
-            self.pool, self.policy, self.layers, budget_bytes=self.budget_bytes, slots=self.slots
-        )
+        twin = KVSession(self.pool, self.policy, self.layers)
+        twin.limits = self.limits.fork()
         twin.rope = self.rope.fork()
         twin.pins.extend(self.pins)
         twin.rows.update({layer: row.fork(twin.rope) for layer, row in self.rows.items()})
         for row in twin.rows.values():
             row.pins = twin.pins
-        twin._limits = None if self._limits is None else dict(self._limits)
-        twin._total, twin.tentative = self._total, self.tentative
+        twin.tentative = self.tentative
         twin._preferences, twin._waiting = dict(self._preferences), dict(self._waiting)
         return twin
 
     def _wants(self, layer: int, preference: float | None) -> dict[int, float]:
         """Return layer -> preference where it decides about the shares; else nothing."""
-        if preference is None or self.policy.share != 'cake' or self._total_of(layer) is None:
-            return {}
-        return {layer: preference}
+        shares = self.policy.share == 'cake' and self._limit(layer) is not None
+        return {layer: preference} if shares and preference is not None else {}
 
     def _cascade(self, last: bool) -> None:
         """Share the whole budget among the layers so far; evict now, encode after the last."""
-        total, size = self._total, self.policy.block
-        assert total is not None
-        layers = list(self._preferences)
-        wants = [max(want, 1e-30) for want in self._preferences.values()]
-        caps = [self.rows[layer].most_blocks() for layer in layers]
-        floors = [min(1, cap) for cap in caps]
-        budgets = cascade_budgets(total, wants, caps, floors)
-        if last and sum(caps) <= total:  # all fits; the shares count once it does not
-            budgets = share(total, wants, [total] * len(wants), [1] * len(wants))
-        if last:
-            self._limits = {
-                layer: blocks * size for layer, blocks in zip(layers, budgets, strict=True)
-            }
-        for layer, blocks in sorted(zip(layers, budgets, strict=True), key=self._growth):
+        caps = [self.rows[layer].most_blocks() for layer in self._preferences]
+        limits = self.limits.cascade(self._preferences, caps, last)
+        for layer, limit in sorted(limits.items(), key=self._growth):
             row = self.rows[layer]
             if last:
-                self._settle_row(layer, blocks * size, whole=self.tentative)
+                self._settle_row(layer, limit, whole=self.tentative)
             else:
-                row.shrink(blocks * size + row.unripe())
+                row.shrink(limit + row.unripe())
 
     def _is_open_ended(self, row: KVRow, limit: int | None) -> bool:
         """Say whether new tokens are dropped or encoded later, if ever."""
@@ -262,51 +231,30 @@ class KVSession:
             size = self.policy.block
             needed = row.slots + -(-(row.due if whole else row.ripe()) // size) * size
             if needed > limit:
-                given = self.budget_bytes or 0
-                raise BudgetError(self.policy.name, given, -(-given * needed // limit))
+                raise self.limits.refusal(needed, limit)
         row.settle(limit, whole)
         trim(row)
 
     def _growth(self, item: tuple[int, int]) -> int:
         """Say by how much a layer grows: those that give blocks back come first."""
-        return item[1] * self.policy.block - self.rows[item[0]].slots
+        return item[1] - self.rows[item[0]].slots
 
     def _limit(self, layer: int) -> int | None:
         """Return the slots that a layer may have; None: as many as come."""
-        total = self._total_of(layer)
-        if total is None:
-            return None
-        if self._limits is None:
-            count = len(self.layers)
-            weights = pyramid(count) if self.policy.share == 'pyramid' else uniform(count)
-            blocks = share(total, weights, [total] * count, [1] * count)
-            size = self.policy.block
-            self._limits = {
-                index: blocks * size for index, blocks in zip(self.layers, blocks, strict=True)
-            }
-            pinned = sum(end - first for first, end in self.pins)
-            least = min(self._limits.values())
-            if pinned > least:
-                given = self.budget_bytes or 0
-                raise BudgetError(self.policy.name, given, -(-given * pinned // least))
-        return self._limits[layer]
+        fresh = self.limits.least() is None
+        limit = self.limits.of(self.rows[layer], self.rope.nbytes())
+        least = self.limits.least()
+        if fresh and least is not None and self._pinned() > least:
+            raise self.limits.refusal(self._pinned(), least)
+        return limit
 
-    def _total_of(self, layer: int) -> int | None:
-        """Return the blocks of all layers together."""
-        if self._total is None and (self.budget_bytes is not None or self.slots is not None):
-            row, count = self.rows[layer], len(self.layers)
-            if self.budget_bytes is not None:
-                self._total = blocks_for(row, count, self.budget_bytes - self.rope.nbytes())
-            else:
-                assert self.slots is not None
-                self._total = max(self.slots * count // self.policy.block, count)
-        return self._total
+    def _pinned(self) -> int:
+        return sum(end - first for first, end in self.pins)
 
     def _reserve(self, row: KVRow, limit: int, tokens: int) -> None:
         """Take all pages of a row that drops nothing at once, side by side."""
         if row.seen + tokens > limit:
-            needed = self.budget_bytes or 0
-            raise BudgetError(self.policy.name, needed, -(-needed * (row.seen + tokens) // limit))
+            raise self.limits.refusal(row.seen + tokens, limit)
         row.reserved = True
         row.open.extend(limit // self.policy.block - row.open.blocks)
 
