@@ -3,7 +3,8 @@
 
 The forms of ``policy`` are for thousands of tokens: blocks and rings of 32 slots would be more
 than a small budget, and gains that each session learns cost more than all its tokens. Here blocks
-are small, nothing stays raw between turns, and gains are shared by all sessions of a model.
+are small, nothing stays raw between turns, and what codecs have to learn is shared by all sessions
+of a model.
 """
 
 from __future__ import annotations
@@ -15,17 +16,23 @@ from cloud_backbone.errors import StartError
 from cloud_backbone.kv_cache.cake import Cake
 from cloud_backbone.kv_cache.codec import Codec
 from cloud_backbone.kv_cache.errors import CalibrationError
+from cloud_backbone.kv_cache.oaken import OakenCodec
+from cloud_backbone.kv_cache.oaken_calibration import OakenCalibration
 from cloud_backbone.kv_cache.policy import find_policy, MakeCodec, Policy
 from cloud_backbone.kv_cache.squat import SquatCodec
 from cloud_backbone.kv_cache.squat_table import SquatTable
 import torch
 
 GAINS_FILE = Path('kv_cache') / 'squat.safetensors'
-"""Where a checkpoint directory keeps its gains."""
+"""Where a checkpoint directory keeps SQuat's gains."""
+THRESHOLDS_FILE = Path('kv_cache') / 'oaken.json'
+"""Where it keeps Oaken's thresholds."""
 WINDOW = 32
 """Rows that rank the prompt: image, and what of the answer is known or guessed already."""
 BLOCK = 24
-"""Slots of a block that is written as a whole: the less, the more of it are scales."""
+"""Slots of a block that is written as a whole: the fewer, the more of it are scales."""
+KEEPING_BLOCK = 16
+"""The same where nothing is dropped: the more, the more of the last one are empty."""
 FINE_BLOCK = 8
 """Slots of a block of single slots, where fewer cost nothing."""
 RECENT = 2
@@ -37,10 +44,13 @@ class ServedPolicies:
 
     Args:
         gains: of SQuat for this model; None: each session learns its own.
+        thresholds: of Oaken for this model; None: each session learns its own.
     """
 
-    def __init__(self, gains: SquatTable | None = None) -> None:
-        self._gains = gains
+    def __init__(
+        self, gains: SquatTable | None = None, thresholds: OakenCalibration | None = None
+    ) -> None:
+        self._gains, self._thresholds = gains, thresholds
 
     def find(self, name: str) -> Policy:
         """Return the policy of a name.
@@ -52,37 +62,49 @@ class ServedPolicies:
         if policy.lossless:
             return policy
         codec = name.rpartition('+')[2]
-        grouped = codec.startswith(('kivi', 'squat'))
+        block = FINE_BLOCK
+        if codec.startswith(('kivi', 'squat')):
+            block = BLOCK if policy.scorer is not None else KEEPING_BLOCK
         make = policy.make_codec
         if codec.startswith('squat') and self._gains is not None:
-            make = _sharing(self._gains, int(codec[-1]))
+            make = _with_gains(self._gains, int(codec[-1]))
+        if codec == 'oaken' and self._thresholds is not None:
+            make = _with_thresholds(self._thresholds)
         scorer = policy.scorer
         if isinstance(scorer, Cake):
             # Neighbours of a token about one thing are about other things: no pooling.
             scorer = Cake(window=WINDOW, kernel=1)
         return replace(
-            policy, scorer=scorer, make_codec=make, block=BLOCK if grouped else FINE_BLOCK,
-            recent=RECENT, sinks=0, whole=True, raw_dtype=torch.float16,
+            policy, scorer=scorer, make_codec=make, block=block, recent=RECENT, sinks=0,
+            whole=True, raw_dtype=torch.float16,
         )
 
 
 def policies_of(checkpoint: Path, model: str) -> ServedPolicies:
-    """Return the policies of a checkpoint directory, with its gains if it has any.
+    """Return the policies of a checkpoint directory, with what was calibrated for it.
 
     Raises:
-        StartError: its gains are broken, or of another model.
+        StartError: a calibration is broken, or of another model.
     """
-    path = checkpoint / GAINS_FILE
-    if not path.is_file():
-        return ServedPolicies()
+    gains, thresholds = checkpoint / GAINS_FILE, checkpoint / THRESHOLDS_FILE
     try:
-        return ServedPolicies(SquatTable.load(path, model=model))
+        return ServedPolicies(
+            SquatTable.load(gains, model=model) if gains.is_file() else None,
+            OakenCalibration.load(thresholds, model=model) if thresholds.is_file() else None,
+        )
     except CalibrationError as error:
         raise StartError(f'{error}; or remove the file') from error
 
 
-def _sharing(gains: SquatTable, bits: int) -> MakeCodec:
+def _with_gains(gains: SquatTable, bits: int) -> MakeCodec:
     def make(layer: int, kv_heads: int, head_dim: int, slots: int) -> Codec:
         return SquatCodec(head_dim, kv_heads, bits, slots, gains=gains.layers[layer])
+
+    return make
+
+
+def _with_thresholds(thresholds: OakenCalibration) -> MakeCodec:
+    def make(layer: int, kv_heads: int, head_dim: int, slots: int) -> Codec:
+        return OakenCodec(head_dim, slots, thresholds[layer])
 
     return make

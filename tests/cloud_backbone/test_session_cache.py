@@ -3,6 +3,7 @@
 
 from pathlib import Path
 
+from cloud_backbone.cache_calibration import CacheCalibration
 from cloud_backbone.cache_policies import ServedPolicies
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.model.backbone import Image, load_backbone
@@ -10,7 +11,6 @@ from cloud_backbone.model.tendon_backbone import TendonBackbone
 from cloud_backbone.plan_generator import PlanGenerator, Question, Written
 from cloud_backbone.plan_grammar import thought_of
 from cloud_backbone.session_cache import SessionCache
-from cloud_backbone.squat_calibration import calibrate
 import numpy as np
 from protos.latency import Stopwatch
 import pytest
@@ -41,7 +41,8 @@ def backbone(random: TendonBackbone) -> LeaningBackbone:
 @pytest.fixture(scope='module')
 def policies(backbone: LeaningBackbone) -> ServedPolicies:
     """Return policies with gains that were calibrated on a few turns."""
-    return ServedPolicies(calibrate(backbone, [(INSTRUCTIONS[0], image(seed)) for seed in (1, 2)]))
+    turns = [(INSTRUCTIONS[0], image(seed)) for seed in (1, 2)]
+    return ServedPolicies(*CacheCalibration(backbone).learn(turns, 'noise'))
 
 
 def image(seed: int) -> Image:
