@@ -194,6 +194,8 @@ def _attend_row(
         session.place(layer, fresh.spots)
     if row.policy.lossless and fresh.softcap is None and row.complete:
         session.take(layer, fresh.key, fresh.value, {})
+        if tokens == 1 and row.reserved:  # in place, and equal but for rounding
+            return attend_one(row, fresh.query, fresh.scaling, None).transpose(0, 1)
         return _attend_exactly(row, module, fresh)
     if tokens == 1 and row.keeps(fresh.key) and session.has_room(layer):
         session.admit(layer, fresh.key, fresh.value)

@@ -19,7 +19,7 @@ import transformers
 
 REFERENCE = 'DynamicCache'
 RESERVED = 'full reserved'
-FIXED = 'cake'
+FIXED = 'sinks'
 """Policy at fixed slots that the speed-ups are of."""
 
 

@@ -24,7 +24,7 @@ from tendon.bench_kv.workers import Failure, judge_all, Worker
 
 DRIFTERS = ('full', 'kivi4', 'cake+squat4', 'quanto4', 'SnapKV')
 BIASED = ('int8', *FOUR_BITS, 'kivi2', 'squat2', 'quanto4', 'hqq4', 'quanto2', 'hqq2')
-RACERS = (FIXED, 'cake+squat4')
+RACERS = (FIXED, 'cake', 'cake+squat4')
 """Timed at fixed slots."""
 PREFILLS = (REFERENCE, 'cake+squat4', 'veda+oaken', 'quanto4', 'SnapKV')
 PREFILL_SHARE = 1 / 4
