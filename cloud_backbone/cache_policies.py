@@ -39,6 +39,10 @@ RECENT = 2
 """Newest tokens of a prompt that stay: the first of the answer hangs on them."""
 
 
+FULL = Policy(spare=4)
+"""Keeps all as it is; pages of a usual turn stay for the next turn."""
+
+
 class ServedPolicies:
     """Finds policies for one model.
 
@@ -60,7 +64,7 @@ class ServedPolicies:
         """
         policy = find_policy(name)
         if policy.lossless:
-            return policy
+            return FULL
         codec = name.rpartition('+')[2]
         block = FINE_BLOCK
         if codec.startswith(('kivi', 'squat')):

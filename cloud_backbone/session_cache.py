@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from cloud_backbone.cache_policies import FULL
 from cloud_backbone.cache_rows import commit, intact, keep_first, length_of
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.compressed_cache import CompressedCache, DEFAULT_POOL_BYTES
@@ -32,7 +33,7 @@ class SessionCache:
         budget_bytes: int | None = None,
     ) -> None:
         self.pool = pool or BlockPool(DEFAULT_POOL_BYTES)
-        self.policy, self.budget_bytes = policy or Policy(), budget_bytes
+        self.policy, self.budget_bytes = policy or FULL, budget_bytes
         self.byte_count = 0
         """Bytes that are kept since the last turn [B]."""
         self._cache: Cache | None = None

@@ -40,4 +40,5 @@ def trim(row: KVRow) -> None:
     if row.reserved:
         return
     size = row.open.codec.slots
-    row.open.keep_first(max(-(-row.open.tail // size), row.ring_blocks))
+    spare = row.policy.spare if row.sealed is None else row.ring_blocks
+    row.open.keep_first(max(-(-row.open.tail // size), spare))

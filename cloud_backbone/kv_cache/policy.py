@@ -58,6 +58,8 @@ class Policy:
     """Type of raw slots; None is the model's."""
     whole: bool = False
     """Whether a commit encodes all there is, the last block in part: nothing stays raw."""
+    spare: int = 0
+    """Blocks of a row without a codec that stay for the next tokens when the last are dropped."""
     bias_aware: bool = True
     """Whether a codec sees keys without the bias of their projection."""
 

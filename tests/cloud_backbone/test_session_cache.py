@@ -132,3 +132,15 @@ def test_failure_gives_the_pages_back(
         ask(backbone, sessions, 1)
     assert pool.used_bytes == 0
     assert [len(cache) for cache in sessions] == [0] * len(sessions)
+
+
+def test_full_session_keeps_its_pages_for_the_next_turn(backbone: LeaningBackbone) -> None:
+    """Taking back the last plan gives no pages back that the next one needs."""
+    pool = BlockPool(1 << 26)
+    cache = SessionCache(pool)
+    ask(backbone, [cache], 0)
+    used = pool.used_bytes
+    cache.reuse(backbone.prompt(INSTRUCTIONS[0]))
+    assert pool.used_bytes == used > 0
+    ask(backbone, [cache], 1)
+    assert pool.used_bytes == used
