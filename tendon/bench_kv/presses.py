@@ -91,7 +91,7 @@ class KVzip(Press):
         known = self._scores.get(id(recording))
         if known is None:
             press.compress_post = _catch(press, self._scores, id(recording))
-            with press(model):
+            with torch.no_grad(), press(model):
                 replay(model, recording, cache, silent=True)
         else:
             for number, layer in enumerate(recording.cache.layers):

@@ -60,7 +60,8 @@ def smollm2(folder: Path | None = None) -> Subject:
     """
     folder = convert(folder or default_folder())
     transformers.utils.logging.disable_progress_bar()
-    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    model.eval().requires_grad_(False)  # else what runs outside of no_grad keeps 20 GB
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(folder / 'tokenizer.json'))
 
     def encode(text: str) -> list[int]:

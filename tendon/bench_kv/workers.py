@@ -2,6 +2,8 @@
 """Judges methods in several processes, each with one thread and its own copy of the model."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import as_completed, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 import logging
 import multiprocessing
@@ -12,6 +14,7 @@ from tendon.bench_kv.passage import draw_passage
 from tendon.bench_kv.quality import Examination, Quality
 from tendon.bench_kv.size import Size
 from tendon.bench_kv.subject import smollm2, Subject, tiny
+from tendon.errors import WorkerFailed
 import torch
 
 RECALL_SEED = 1000
@@ -84,10 +87,20 @@ def _work(job: Job) -> list[Quality | Failure]:
 def judge_all(
     worker: Worker, jobs: Sequence[Job], processes: int
 ) -> Iterator[list[Quality | Failure]]:
-    """Yield what the jobs found, in the order in which they end."""
+    """Yield what the jobs found, in the order in which they end.
+
+    Raises:
+        WorkerFailed: a process died, for want of memory as a rule.
+    """
     if processes < 2:
         yield from map(worker, jobs)
         return
     context = multiprocessing.get_context('spawn')
-    with context.Pool(processes, _adopt, (worker,)) as pool:
-        yield from pool.imap_unordered(_work, jobs)
+    with ProcessPoolExecutor(processes, context, _adopt, (worker,)) as pool:
+        try:
+            for done in as_completed([pool.submit(_work, job) for job in jobs]):
+                yield done.result()
+        except BrokenProcessPool as error:
+            raise WorkerFailed(
+                'a process of the bench died, as it does without memory; try: --workers 1'
+            ) from error
