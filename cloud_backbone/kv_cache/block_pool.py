@@ -89,11 +89,15 @@ class BlockPool:
 
     def share(self, page_bytes: int, pages: Tensor) -> None:
         """Add one owner to pages."""
+        if not pages.numel():
+            return
         with self._lock:
             self._arenas[page_bytes].owners[pages.flatten().numpy()] += 1
 
     def is_shared(self, page_bytes: int, pages: Tensor) -> Tensor:
         """Say which pages have more than one owner, bool, shaped as the page numbers."""
+        if not pages.numel():
+            return torch.zeros_like(pages, dtype=torch.bool)
         with self._lock:
             return torch.from_numpy(self._arenas[page_bytes].owners[pages.numpy()] > 1)
 

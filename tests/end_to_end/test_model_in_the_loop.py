@@ -78,7 +78,8 @@ def test_shuffled_weights_lose_the_task(tmp_path: Path) -> None:
 
 def shuffled(folder: Path) -> Path:
     """Copy the shipped checkpoint with each weight matrix permuted."""
-    shutil.copytree(SHIPPED_CHECKPOINT, folder)
+    # What is calibrated for the shipped weights is refused with any others.
+    shutil.copytree(SHIPPED_CHECKPOINT, folder, ignore=shutil.ignore_patterns('kv_cache'))
     generator = torch.Generator().manual_seed(0)
     for path in folder.glob('*.safetensors'):
         weights = {

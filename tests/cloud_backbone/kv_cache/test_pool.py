@@ -168,3 +168,13 @@ def test_memory_is_taken_page_by_page() -> None:
     pages = pool.take(4096, 3)
     pool.arena(4096)[pages] = 7
     assert int(pool.arena(4096)[pages].sum(dtype=torch.int64)) == 7 * 3 * 4096
+
+
+def test_no_pages_may_be_shared_before_any_was_taken() -> None:
+    """A fork of an empty shelf asks for it."""
+    pool = BlockPool(1 << 20)
+    nothing = torch.empty(2, 0, dtype=torch.int64)
+    pool.share(4096, nothing)
+    assert pool.is_shared(4096, nothing).shape == (2, 0)
+    pool.give(4096, nothing)
+    assert pool.used_bytes == 0
