@@ -8,6 +8,9 @@ several owners (forks of a session); the last one gives it back. Knows bytes onl
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 import mmap
 import sys
@@ -49,10 +52,18 @@ class BlockPool:
         if capacity_bytes <= 0:
             raise ValueError(f'a pool of {capacity_bytes} bytes holds nothing')
         self.capacity_bytes = capacity_bytes
-        self.used_bytes = 0
+        self._used = 0
         self._device = torch.device(device)
         self._arenas: dict[int, _Arena] = {}
         self._lock = threading.Lock()
+        self._forgotten: deque[tuple[int, Tensor]] = deque()
+        """Pages whose owner was collected; they are given back before anything else is done."""
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of all pages that somebody owns [B]."""
+        with self._settled():
+            return self._used
 
     @property
     def free_bytes(self) -> int:
@@ -65,7 +76,7 @@ class BlockPool:
 
     def arena(self, page_bytes: int) -> Tensor:
         """Return the bytes of all pages of one size (pages, page_bytes), uint8."""
-        with self._lock:
+        with self._settled():
             return self._arena(page_bytes).memory
 
     def take(self, page_bytes: int, count: int) -> Tensor:
@@ -77,44 +88,60 @@ class BlockPool:
         Raises:
             PoolFullError: so many bytes are not free; nothing is taken.
         """
-        with self._lock:
+        with self._settled():
             wanted = page_bytes * count
-            if wanted > self.free_bytes:
-                raise PoolFullError(wanted, self.free_bytes, self.capacity_bytes)
+            free = self.capacity_bytes - self._used
+            if wanted > free:
+                raise PoolFullError(wanted, free, self.capacity_bytes)
             arena = self._arena(page_bytes)
             pages = _run(arena, count)
             arena.owners[pages] = 1
-            self.used_bytes += wanted
+            self._used += wanted
             return torch.from_numpy(pages)
 
     def share(self, page_bytes: int, pages: Tensor) -> None:
         """Add one owner to pages."""
         if not pages.numel():
             return
-        with self._lock:
+        with self._settled():
             self._arenas[page_bytes].owners[pages.flatten().numpy()] += 1
 
     def is_shared(self, page_bytes: int, pages: Tensor) -> Tensor:
         """Say which pages have more than one owner, bool, shaped as the page numbers."""
         if not pages.numel():
             return torch.zeros_like(pages, dtype=torch.bool)
-        with self._lock:
+        with self._settled():
             return torch.from_numpy(self._arenas[page_bytes].owners[pages.numpy()] > 1)
 
     def give(self, page_bytes: int, pages: Tensor) -> None:
         """Take one owner from pages; those without any are free at once."""
-        numbers = pages.flatten().numpy()
+        with self._settled():
+            self._release(page_bytes, pages)
+
+    def forget(self, page_bytes: int, pages: Tensor) -> None:
+        """Give pages back from a finalizer, which may run while this very thread uses the pool."""
+        self._forgotten.append((page_bytes, pages))
+
+    @contextmanager
+    def _settled(self) -> Iterator[None]:
+        """Hold the lock, with nothing left to give back."""
         with self._lock:
-            if not len(numbers):
-                return
-            arena = self._arenas[page_bytes]
-            assert (arena.owners[numbers] > 0).all(), 'a page is given back twice'
-            arena.owners[numbers] -= 1
-            freed = numbers[arena.owners[numbers] == 0]
-            self.used_bytes -= len(freed) * page_bytes
-            arena.free = np.sort(np.concatenate([arena.free, freed]))
-            if len(arena.free) == arena.touched:  # nobody uses this size: forget its memory
-                del self._arenas[page_bytes]
+            while self._forgotten:
+                self._release(*self._forgotten.popleft())
+            yield
+
+    def _release(self, page_bytes: int, pages: Tensor) -> None:
+        numbers = pages.flatten().numpy()
+        if not len(numbers):
+            return
+        arena = self._arenas[page_bytes]
+        assert (arena.owners[numbers] > 0).all(), 'a page is given back twice'
+        arena.owners[numbers] -= 1
+        freed = numbers[arena.owners[numbers] == 0]
+        self._used -= len(freed) * page_bytes
+        arena.free = np.sort(np.concatenate([arena.free, freed]))
+        if len(arena.free) == arena.touched:  # nobody uses this size: forget its memory
+            del self._arenas[page_bytes]
 
     def _arena(self, page_bytes: int) -> _Arena:
         if page_bytes not in self._arenas:

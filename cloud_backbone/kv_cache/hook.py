@@ -46,7 +46,8 @@ def detach(model: Any) -> None:
 
 def attention(
     module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor,
-    attention_mask: Tensor | None, scaling: float | None = None, **kwargs: Any,
+    attention_mask: Tensor | None, dropout: float = 0.0, scaling: float | None = None,
+    **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Attend as transformers asks: states (batch, heads, tokens, head_dim), mask or None.
 
@@ -56,7 +57,7 @@ def attention(
     store = take_note(key)
     if store is None:
         return sdpa_attention_forward(
-            module, query, key, value, attention_mask, scaling=scaling, **kwargs
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
         )
     output = attend_batch(
         store, module, query, key, value, attention_mask, scaling, kwargs.get('softcap')

@@ -49,7 +49,7 @@ class KVSession:
         self._preferences: dict[int, float] = {}
         self._waiting: dict[int, float] = {}
         """Preferences of tokens that may still be taken back."""
-        self._finalizer = weakref.finalize(self, _give_back, self.rows)
+        self._finalizer = weakref.finalize(self, _forget, pool, self.rows)
 
     def __enter__(self) -> KVSession:
         return self
@@ -262,4 +262,13 @@ class KVSession:
 def _give_back(rows: dict[int, KVRow]) -> None:
     for row in rows.values():
         row.clear()
+    rows.clear()
+
+
+def _forget(pool: BlockPool, rows: dict[int, KVRow]) -> None:
+    """Give the pages of a session back that was collected as garbage, wherever that happens."""
+    for row in rows.values():
+        for shelf in (row.open, *row.tiers):
+            pool.forget(shelf.codec.key_bytes, shelf.key_pages)
+            pool.forget(shelf.codec.value_bytes, shelf.value_pages)
     rows.clear()

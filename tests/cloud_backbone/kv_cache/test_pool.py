@@ -178,3 +178,12 @@ def test_no_pages_may_be_shared_before_any_was_taken() -> None:
     assert pool.is_shared(4096, nothing).shape == (2, 0)
     pool.give(4096, nothing)
     assert pool.used_bytes == 0
+
+
+def test_session_may_be_collected_while_the_pool_is_in_use() -> None:
+    """Its finalizer waits for no lock; the pages are free for whoever comes next."""
+    pool = BlockPool(1 << 20)
+    pages = pool.take(4096, 3)
+    with pool._settled():
+        pool.forget(4096, pages)
+    assert pool.used_bytes == 0
