@@ -28,7 +28,7 @@ GAINS_FILE = Path('kv_cache') / 'squat.safetensors'
 THRESHOLDS_FILE = Path('kv_cache') / 'oaken.json'
 """Where it keeps Oaken's thresholds."""
 WINDOW = 32
-"""Rows that rank the prompt: image, and what of the answer is known or guessed already."""
+"""Rows that rank the prompt: about as many as a likely answer has."""
 BLOCK = 24
 """Slots of a block that is written as a whole: the fewer, the more of it are scales."""
 KEEPING_BLOCK = 16

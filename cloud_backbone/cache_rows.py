@@ -93,6 +93,13 @@ class CacheRows:
         else:
             self.cache.sessions[row].crop(self.lengths[row])
 
+    def ranks(self, row: int) -> bool:
+        """Say whether the policy of a row ranks tokens by what is looked at."""
+        if not isinstance(self.cache, CompressedCache):
+            return False
+        scorer = self.cache.sessions[row].policy.scorer
+        return scorer is not None and scorer.reads != 'nothing'
+
     def align(self) -> None:
         """Be ready for the next chunk, after rows took tokens back."""
         if not self._alone:

@@ -14,6 +14,7 @@ from cloud_backbone.cache_rows import CacheRows, keep_first
 from cloud_backbone.constrained_decoding import PlanWriter
 from cloud_backbone.model.backbone import Backbone, Chunk, Image, Prediction, Prompt, Scene
 from cloud_backbone.plan_grammar import fault_of, PlanDraft, thought_of
+from cloud_backbone.plan_probe import likely_answer
 from cloud_backbone.session_cache import SessionCache
 from cloud_backbone.sighting import is_seen, missing_from
 from protos.latency import Stopwatch
@@ -60,6 +61,8 @@ class _Row:
     """All tokens that stay in the cache."""
     guess: list[int] = field(default_factory=list)
     """Tokens that are in the cache too, until the model has decided."""
+    probe: list[int] = field(default_factory=list)
+    """Tokens behind the guess that only show what an answer looks at."""
     state: Tensor | None = None
     """State of the last token that stays (hidden,)."""
 
@@ -119,15 +122,26 @@ class PlanGenerator:
         """Compute the next tokens of each row and a guess; an empty chunk leaves a row alone."""
         for row, chunk in zip(rows, chunks, strict=True):
             row.guess = row.writer.guess(row.hint) if chunk and self._guess else []
+        self._probe(rows, caches, scenes is not None)
         caches.align()
-        tokens, positions, mask = caches.append(
-            [[*chunk, *row.guess] for row, chunk in zip(rows, chunks, strict=True)]
-        )
+        tokens, positions, mask = caches.append([
+            [*chunk, *row.guess, *row.probe] for row, chunk in zip(rows, chunks, strict=True)
+        ])
         prompts = [row.prompt for row in rows]
-        predict = 1 + max(len(row.guess) for row in rows)
+        predict = 1 + max(len(row.guess) + len(row.probe) for row in rows)
         return self.backbone.forward(
             Chunk(tokens, positions, mask, prompts, scenes, predict), caches.cache
         )
+
+    def _probe(self, rows: Sequence[_Row], caches: CacheRows, begins: bool) -> None:
+        """Let policies that rank the prompt see a likely answer, where an answer begins."""
+        for index, row in enumerate(rows):
+            row.probe = []
+            if begins and caches.ranks(index):
+                known = [*row.writer.opening, *row.guess]
+                likely = likely_answer(self.backbone.language, row.hint)
+                if likely[: len(known)] == known:
+                    row.probe = likely[len(known) :]
 
     def _decode(
         self, rows: Sequence[_Row], caches: CacheRows, prediction: Prediction
@@ -155,13 +169,13 @@ class PlanGenerator:
         self, row: _Row, index: int, caches: CacheRows, prediction: Prediction
     ) -> list[int]:
         """Decide what follows in one row; return the tokens to compute next, if any."""
-        first = -1 - len(row.guess)
+        first = -1 - len(row.guess) - len(row.probe)
         kept, chunk = 0, list[int]()
         if row.writer.draft is None:
             kept, chunk = row.writer.advance(prediction.logits[index, first:], row.guess)
         if prediction.hidden is not None:
             row.state = prediction.hidden[index, first + kept]
-        caches.retract(index, len(row.guess) - kept)
+        caches.retract(index, len(row.guess) - kept + len(row.probe))
         row.tokens += row.guess[:kept]
         if row.writer.draft is not None and not self._wants_latent(row.writer.draft):
             return []  # nobody needs the state after the last word

@@ -144,3 +144,26 @@ def test_full_session_keeps_its_pages_for_the_next_turn(backbone: LeaningBackbon
     assert pool.used_bytes == used > 0
     ask(backbone, [cache], 1)
     assert pool.used_bytes == used
+
+
+def test_likely_answer_leaves_no_trace(
+    backbone: LeaningBackbone, policies: ServedPolicies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read along to rank the prompt is not kept, and not read without a ranking."""
+    counts: list[int] = []
+    forward = backbone.forward
+
+    def count(chunk, joint):  # type: ignore[no-untyped-def]
+        counts.append(chunk.tokens.shape[1])
+        return forward(chunk, joint)
+
+    monkeypatch.setattr(backbone, 'forward', count)
+    first = {}
+    for name in ('full', 'veda+int8', 'kivi4'):
+        cache = SessionCache(BlockPool(1 << 26), policies.find(name))
+        (written,) = ask(backbone, [cache], 0)
+        first[name] = counts[0]
+        assert len(cache) == written.computed_tokens
+        assert cache.open(backbone).begin().intact() == len(cache)
+        counts.clear()
+    assert first['kivi4'] == first['full'] < first['veda+int8']
