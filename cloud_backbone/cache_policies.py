@@ -27,8 +27,8 @@ GAINS_FILE = Path('kv_cache') / 'squat.safetensors'
 """Where a checkpoint directory keeps SQuat's gains."""
 THRESHOLDS_FILE = Path('kv_cache') / 'oaken.json'
 """Where it keeps Oaken's thresholds."""
-WINDOW = 32
-"""Rows that rank the prompt: about as many as a likely answer has."""
+WINDOW = 40
+"""Rows that rank the prompt: those of a likely answer, and few more."""
 BLOCK = 24
 """Slots of a block that is written as a whole: the fewer, the more of it are scales."""
 KEEPING_BLOCK = 16
