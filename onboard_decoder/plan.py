@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the backbone decided, as plain values: a plan of steps, or done, or a refusal.
+"""What the backbone decided, as plain values: a plan of steps, or done, a refusal, a question.
 
 Knows nothing of messages, tokens or joints.
 """
 
 from dataclasses import dataclass, field
 from enum import Enum
+
+from onboard_decoder.task_memory import ToolCall
 
 
 class Skill(Enum):
@@ -35,6 +37,24 @@ class Outcome(Enum):
     STEPS = 'steps'
     DONE = 'done'
     REFUSED = 'refused'
+    ASK = 'ask'  # a person is asked, see the call's question
+
+
+class Exactness(Enum):
+    """How the cache that a plan was made with relates to one computed from scratch."""
+
+    BIT = 'bit'  # same bytes
+    NUMERIC = 'numeric'  # same function, other order of additions
+    APPROXIMATE = 'approximate'  # compressed or edited
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Which observations a plan rests on, by their epochs, and how exact the cache was."""
+
+    stalest_epoch: int
+    freshest_epoch: int
+    exactness: Exactness
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +78,12 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class ActionPlan:
-    """The backbone's answer to one turn; ``steps`` is empty unless the outcome is STEPS."""
+    """The backbone's answer to one turn; ``steps`` is empty unless the outcome is STEPS.
+
+    ``call`` is the tool call that the steps carry out, None for a plain plan; ``lesson`` is the
+    answer to a turn whose purpose is REFLECT, empty otherwise; ``certificate`` is None where the
+    backbone gave none.
+    """
 
     outcome: Outcome
     steps: tuple[PlanStep, ...] = ()
@@ -66,6 +91,9 @@ class ActionPlan:
     reason: str = ''
     latent: tuple[float, ...] = field(default=())
     confidence: float = 0.0
+    call: ToolCall | None = None
+    lesson: str = ''
+    certificate: Certificate | None = None
 
     @property
     def ends_holding(self) -> bool:

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Protocol
 
 from onboard_decoder.plan import ActionPlan
+from onboard_decoder.task_memory import TaskMemory
 
 
 class Link(Enum):
@@ -52,7 +53,9 @@ class TurnRequest:
     """One question.
 
     ``images`` maps a camera's name to a JPEG of the granted size; ``joint_positions`` are in the
-    manifest's order; ``deadline_s`` is the time after which the answer is of no use.
+    manifest's order; ``deadline_s`` is the time after which the answer is of no use; ``memory`` is
+    None for a plain question, else it holds all entries of the trial; ``revises`` is the id of the
+    turn whose answer this one checks on a newer observation, empty if it is no check.
     """
 
     turn_id: str
@@ -61,11 +64,16 @@ class TurnRequest:
     joint_positions: tuple[float, ...]
     observation_epoch: int
     deadline_s: float
+    memory: TaskMemory | None = None
+    revises: str = ''
 
 
 @dataclass(frozen=True, slots=True)
 class TurnAnswer:
-    """A plan, and how it came about; times are on the robot's clock."""
+    """A plan, and how it came about; times are on the robot's clock.
+
+    ``known_entries`` is how many entries of the trial's memory the backbone holds.
+    """
 
     turn_id: str
     plan: ActionPlan
@@ -74,6 +82,7 @@ class TurnAnswer:
     backbone_ns: Mapping[str, int] = field(default_factory=dict)  # stage -> duration [ns]
     reused_token_count: int = 0
     computed_token_count: int = 0
+    known_entries: int = 0
 
 
 class Remedy(Enum):

@@ -15,7 +15,10 @@ from protos.latency import from_trace
 from protos.protocol import PROTOCOL_VERSION
 
 _UNITS = {'rad': embodiment_pb2.JOINT_UNIT_RADIAN, 'm': embodiment_pb2.JOINT_UNIT_METRE}
-_OUTCOMES = {plan_pb2.PlanOutcome.Value(f'PLAN_OUTCOME_{o.name}'): o for o in Outcome}
+_OUTCOMES = {
+    plan_pb2.PlanOutcome.Value(f'PLAN_OUTCOME_{o.name}'): o
+    for o in Outcome if f'PLAN_OUTCOME_{o.name}' in plan_pb2.PlanOutcome.keys()
+}
 _SKILLS = {plan_pb2.Skill.Value(f'SKILL_{skill.name}'): skill for skill in Skill}
 _SUCCESS = {
     plan_pb2.SuccessCondition.Value(f'SUCCESS_CONDITION_{s.name}'): s for s in SuccessCondition
