@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import auto, Enum
 
+from cloud_backbone.task_memory import ToolCall
+
 Vector = tuple[float, float, float]
 
 
@@ -18,6 +20,7 @@ class Outcome(Enum):
     STEPS = auto()
     DONE = auto()
     REFUSED = auto()
+    ASK = auto()
 
 
 class Skill(Enum):
@@ -47,6 +50,8 @@ class Exactness(Enum):
     BIT = auto()
     NUMERIC = auto()
     APPROXIMATE = auto()
+    LOST = auto()
+    """Not held; never of an answer."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,8 @@ class Certificate:
     stalest_observation_epoch: int
     freshest_observation_epoch: int
     exactness: Exactness = Exactness.NUMERIC
+    prefix_hash: str = ''
+    """Digest over all tokens and images that the answer was computed from."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,10 @@ class Plan:
     latent: tuple[float, ...] = ()
     confidence: float = 0.0
     certificate: Certificate | None = None
+    call: ToolCall | None = None
+    """The tool that the steps carry out."""
+    lesson: str = ''
+    """What to do otherwise in the next trial."""
 
 
 @dataclass(frozen=True)
@@ -96,3 +107,7 @@ class Answer:
     """Stage to duration: queue, vision, prefill, decode."""
     reused_tokens: int = 0
     computed_tokens: int = 0
+    known_entries: int = 0
+    """How many entries of the trial's history the backbone holds."""
+    exactness: Exactness = Exactness.NUMERIC
+    """Of the cache that the answer was written on."""
