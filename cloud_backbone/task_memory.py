@@ -66,8 +66,8 @@ class ToolCall:
     """One use of one tool; names are as people say them, empty where the tool has none."""
 
     tool: Tool
-    object: str = ''
-    target: str = ''
+    object_name: str = ''
+    target_name: str = ''
     manner: Manner = Manner.NORMAL
     question: str = ''
 
