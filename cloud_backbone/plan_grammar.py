@@ -56,9 +56,9 @@ def compose(draft: PlanDraft) -> str:
     """Write a draft as the text that a model is trained to write."""
     if draft.outcome == 'refused':
         return f' There is no {draft.a}. Stop.'
-    text = f' The {draft.a} is at {_spell(draft.a_point)}'
+    text = f' The {draft.a} is at {spell(draft.a_point)}'
     if draft.b is not None:
-        text += f', the {draft.b} at {_spell(draft.b_point)}'
+        text += f', the {draft.b} at {spell(draft.b_point)}'
     if draft.outcome == 'done':
         return f'{text}. Done.'
     if draft.task not in SKELETONS:
@@ -104,7 +104,8 @@ def _point(x: str, y: str) -> Point:
     return value_of(int(x)), value_of(int(y))
 
 
-def _spell(point: Point | None) -> str:
+def spell(point: Point | None) -> str:
+    """Write a point as two locations. Raises ValueError for None."""
     if point is None:
         raise ValueError('a draft that names a thing in the image needs its point')
     return ''.join(LOCATION_TOKENS[bin_of(value)] for value in point)

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One thought with the call that follows from it: as data, as text, and as a grammar.
+
+Knows names and locations in the image; knows no tokenizer, no model and no robot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+import re
+
+from cloud_backbone.agent_words import Fact, HOLDING, LESSON, Lesson, Manner, Tool
+from cloud_backbone.plan_grammar import (
+    LOCATION_BINS,
+    LOCATION_TOKENS,
+    Point,
+    spell,
+    tasks_for,
+    value_of,
+)
+from cloud_backbone.plan_vocabulary import Kind, Thing, Vocabulary
+
+
+@dataclass(frozen=True)
+class Act:
+    """What the agent thinks and calls; points are (x, y) in 0..1 from the top left.
+
+    Attributes:
+        tool: the call.
+        a: the thing that it is about; with LOOK and STOP the one that is not there, unless
+            ``a_point`` says where it is.
+        b: the place, if one is named.
+        a_point: where a is; None if it is held, or not there.
+        b_point: where b is.
+        holding: whether a is in the gripper.
+        manner: how.
+    """
+
+    tool: Tool
+    a: Thing
+    b: Thing | None = None
+    a_point: Point | None = None
+    b_point: Point | None = None
+    holding: bool = False
+    manner: Manner = Manner.NORMAL
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether the act says that a is not there."""
+        return self.a_point is None and not self.holding
+
+
+def compose_act(act: Act) -> str:
+    """Write an act as the text that a model is trained to write."""
+    manner = f'<{act.manner.value}>' if act.manner is not Manner.NORMAL else ''
+    call = f'.<{act.tool.value}>{manner}'
+    if act.is_absent:
+        return f' There is no {act.a}{call}'
+    seen = f'{HOLDING} the {act.a}' if act.holding else f' The {act.a} is at {spell(act.a_point)}'
+    if act.b is not None:
+        seen += f', the {act.b} at {spell(act.b_point)}'
+    return seen + call
+
+
+def thought_of_act(act: Act) -> str:
+    """Return the thought for people."""
+    text = compose_act(act).split('.<')[0].replace(HOLDING, 'Holding')
+    return text.strip() + '.'
+
+
+def parse_act(text: str, vocabulary: Vocabulary) -> Act:
+    """Read a text that ``compose_act`` could have written. Raises ValueError for any other."""
+    match = _ACT.fullmatch(text)
+    if not match:
+        raise ValueError(f'not an act: {text!r}')
+    return Act(
+        tool=Tool(match['tool']),
+        a=vocabulary.thing(match['a'] or match['held'] or match['gone']),
+        b=vocabulary.thing(match['b']) if match['b'] else None,
+        a_point=_point(match['ax'], match['ay']) if match['a'] else None,
+        b_point=_point(match['bx'], match['by']) if match['b'] else None,
+        holding=bool(match['held']),
+        manner=Manner(match['manner'] or ''),
+    )
+
+
+def parse_lesson(text: str, vocabulary: Vocabulary) -> Lesson:
+    """Read a text that ``lesson_text`` could have written. Raises ValueError for any other."""
+    match = re.fullmatch(rf'{LESSON} the (\w+ \w+)<(\w+)>', text)
+    if not match:
+        raise ValueError(f'not a lesson: {text!r}')
+    return Lesson(Fact(match[2]), vocabulary.thing(match[1]))
+
+
+_ACT = re.compile(
+    r'(?: There is no (?P<gone>\w+ \w+)'
+    rf'|(?:{HOLDING} the (?P<held>\w+ \w+)'
+    r'| The (?P<a>\w+ \w+) is at <(?P<ax>\d{3})><(?P<ay>\d{3})>)'
+    r'(?:, the (?P<b>\w+ \w+) at <(?P<bx>\d{3})><(?P<by>\d{3})>)?)'
+    rf'\.<(?P<tool>{"|".join(tool.value for tool in Tool)})>(?:<(?P<manner>slowly|low)>)?'
+)
+
+
+def _point(x: str, y: str) -> Point:
+    if max(int(x), int(y)) >= LOCATION_BINS:
+        raise ValueError(f'location <{x}><{y}> is outside 000 to {LOCATION_BINS - 1}')
+    return value_of(int(x)), value_of(int(y))
+
+
+def fault_of_act(act: Act, vocabulary: Vocabulary) -> str | None:
+    """Return why an act makes no sense, in one sentence, or None."""
+    if act.b is not None and act.a == act.b:
+        return f'the {act.a} cannot be brought to itself'
+    return None
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """How a tokenizer writes words and locations in a grammar.
+
+    ``word`` gives the symbol of a word in angle brackets, ``location`` that of any location.
+    """
+
+    word: Callable[[str], str]
+    location: str
+
+
+SPELLED = Symbols(lambda word: f'"{word}"', '"<" /0[0-9][0-9]|1[01][0-9]|12[0-7]/ ">"')
+"""For tokenizers without tokens of their own for words and locations."""
+
+
+def act_grammar(vocabulary: Vocabulary, hand_holds: bool, symbols: Symbols) -> str:
+    """Return the Lark grammar of the acts that make sense with an empty or a full hand."""
+    rules = _holding_rules(vocabulary) if hand_holds else _empty_rules(vocabulary)
+    lines = ['start: ' + ' | '.join(name for name, _ in rules)]
+    lines += [f'{name}: {body}' for name, body in rules]
+    kinds = vocabulary.kinds.values()
+    lines += [f'{kind.name}: ({_any(kind.colours)}) " {kind.name}"' for kind in kinds]
+    lines.append(f'at: {symbols.location} {symbols.location}')
+    return _with_words('\n'.join(lines), symbols.word)
+
+
+def lesson_grammar(vocabulary: Vocabulary, symbols: Symbols) -> str:
+    """Return the Lark grammar of lessons."""
+    kinds = [kind for kind in vocabulary.kinds.values() if kind.graspable]
+    lines = [f'start: <lesson> " the " ({" | ".join(kind.name for kind in kinds)}) fact']
+    lines += [f'{kind.name}: ({_any(kind.colours)}) " {kind.name}"' for kind in kinds]
+    lines.append('fact: ' + ' | '.join(f'<{fact.value}>' for fact in Fact))
+    return _with_words('\n'.join(lines), symbols.word)
+
+
+def _empty_rules(vocabulary: Vocabulary) -> list[tuple[str, str]]:
+    names = ' | '.join(vocabulary.kinds)
+    rules = [('absent', f'" There is no " ({names}) "." (<look> | <stop>)')]
+    for kind in vocabulary.kinds.values():
+        if kind.graspable:
+            ends = ['"." (<look> | <grasp> (<slowly> | <low>)?)']
+            ends += [
+                f'", the " {other} " at " at "." ({_calls(kind, vocabulary, other)})'
+                for other in _targets(kind, vocabulary)
+            ]
+            rules.append((f'{kind.name}_seen', f'" The " {kind.name} " is at " at ('
+                          + ' | '.join(ends) + ')'))
+    return rules
+
+
+def _holding_rules(vocabulary: Vocabulary) -> list[tuple[str, str]]:
+    rules = []
+    for kind in vocabulary.kinds.values():
+        if kind.graspable:
+            ends = ['"." (<done> | <release>)']
+            for other in _targets(kind, vocabulary):
+                put = '<place>' if vocabulary.kinds[other].container else '<stack>'
+                ends.append(f'", the " {other} " at " at "." ({put} <slowly>? | <ask> | <release>)')
+            rules.append((f'{kind.name}_held', f'<holding> " the " {kind.name} ('
+                          + ' | '.join(ends) + ')'))
+    return rules
+
+
+def _calls(kind: Kind, vocabulary: Vocabulary, other: str) -> str:
+    calls = ['<grasp> (<slowly> | <low>)?', '<ask>', '<done>', '<stop>']
+    if 'push' in _tasks(kind, vocabulary.kinds[other]):
+        calls.append('<push>')
+    return ' | '.join(calls)
+
+
+def _targets(kind: Kind, vocabulary: Vocabulary) -> list[str]:
+    return [other.name for other in vocabulary.kinds.values() if _tasks(kind, other)]
+
+
+@cache
+def _tasks(kind: Kind, other: Kind) -> tuple[str, ...]:
+    """Return what can be done with two different things of these kinds."""
+    kinds = {'a': kind, 'b': other}
+    return tasks_for(Thing('', 'a'), Thing('', 'b'), lambda thing: kinds[thing.kind])
+
+
+def _any(texts: tuple[str, ...]) -> str:
+    return ' | '.join(f'"{text}"' for text in texts)
+
+
+def _with_words(grammar: str, word: Callable[[str], str]) -> str:
+    """Put the symbols of words in angle brackets into a grammar."""
+    return re.sub(r'<(?!\[)[a-z_]+>', lambda match: word(match[0]), grammar)
