@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures of scenes with labels and instructions, in shards, for training the planner.
 
-Each shard is shard_XXXX.npz (arrays by scene) and shard_XXXX.jsonl (instructions by scene); the
-arrays are listed in `Shard`. Existing shards of the same settings are kept, so an interrupted run
-goes on where it stopped. Knows nothing about models or plan texts.
+Each shard is shard_XXXX.npz (arrays by scene), shard_XXXX.jsonl (instructions by scene) and
+shard_XXXX.agent.jsonl (moments in the middle of tasks by scene). Existing shards of the same
+settings are kept, so an interrupted run goes on where it stopped. Knows nothing about models or
+plan texts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 from rich.progress import Progress
+from sim.agent_situations import draw_situations, Situation
 from sim.camera import Camera
 from sim.entity import COLOURS, KINDS
 from sim.errors import SceneError
@@ -27,9 +29,10 @@ from sim.instructions import Instruction, sample
 from sim.scene import draw_scene, SceneSpec, Split
 from sim.world import World
 
-FORMAT = 1
+FORMAT = 2
 MAX_ENTITIES = 8
 INSTRUCTIONS_PER_SCENE = 16
+SITUATIONS_PER_SCENE = 12
 IMAGE_SIZE_PX = 128
 JPEG_QUALITY = 90
 MIN_VISIBLE_SHARE = 0.55
@@ -119,6 +122,17 @@ def instructions(scene: SceneSpec, seed: tuple[int, ...]) -> list[Instruction]:
     ]
 
 
+def situations(scene: SceneSpec, seed: tuple[int, ...]) -> list[Situation]:
+    """Draw moments in the middle of tasks; in the test split half use unseen wordings."""
+    rng = np.random.default_rng(np.random.SeedSequence([*seed, 78]))
+    test = scene.split == 'test'
+    half = SITUATIONS_PER_SCENE // 2
+    return [
+        *draw_situations(rng, scene.entities, half, 'known', test),
+        *draw_situations(rng, scene.entities, half, 'unseen' if test else 'known', test),
+    ]
+
+
 def _record(instruction: Instruction) -> dict[str, object]:
     record = asdict(instruction)
     return {'instruction': record.pop('text'), **record}
@@ -136,14 +150,17 @@ def write_shard(
     folder, number, first, end, settings = job
     painter = painter or _painter()
     rows: list[dict[str, NDArray[np.generic]]] = []
-    lines = []
+    lines, moments = [], []
     for index in range(first, end):
         scene = painter.draw_visible(settings.seed, index, settings.split)
         rows.append({'image': painter.photograph(), **painter.labels()})
         said = instructions(scene, (settings.seed, index))
         lines.append(json.dumps([_record(instruction) for instruction in said]))
+        drawn = situations(scene, (settings.seed, index))
+        moments.append(json.dumps([asdict(situation) for situation in drawn]))
     path = Path(folder) / f'shard_{number:04d}'
     path.with_suffix('.jsonl').write_text('\n'.join(lines) + '\n', encoding='utf-8')
+    path.with_suffix('.agent.jsonl').write_text('\n'.join(moments) + '\n', encoding='utf-8')
     part = path.with_suffix('.part.npz')
     arrays: dict[str, Any] = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
     np.savez(part, **arrays)

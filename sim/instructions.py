@@ -99,7 +99,7 @@ def sample(
     wanted = task or str(rng.choice(TASKS))
     meanings = [meaning for meaning in meanings if meaning[0] == wanted] or meanings
     chosen, a, b, a_index, b_index = meanings[rng.integers(len(meanings))]
-    text, template = _say(rng, chosen, a, b, wording)
+    text, template = say(rng, chosen, a, b, wording)
     return Instruction(text, chosen, outcome, a, b, a_index, b_index, template)
 
 
@@ -120,11 +120,11 @@ def _meanings(
         if _state(things, task, i, j) == outcome
     ]
     if outcome == 'steps':
-        found += [('pick', name[i], None, i, -1) for i in range(len(things)) if _free(things, i)]
+        found += [('pick', name[i], None, i, -1) for i in range(len(things)) if is_free(things, i)]
     return found
 
 
-def _free(things: Sequence[Thing], index: int) -> bool:
+def is_free(things: Sequence[Thing], index: int) -> bool:
     """Say whether the arm can take this thing: an object on the table with nothing on it."""
     thing = things[index]
     covered = any(other.inside == index for other in things)
@@ -136,12 +136,12 @@ def _state(things: Sequence[Thing], task: str, i: int, j: int) -> str | None:
     a, b = things[i], things[j]
     if task == 'put' and b.kind == 'bin':
         empty = all(other.inside != j for other in things)
-        return 'done' if a.inside == j else 'steps' if empty and _free(things, i) else None
+        return 'done' if a.inside == j else 'steps' if empty and is_free(things, i) else None
     if task == 'stack' and b.kind in STACKABLE_KINDS:
         if a.inside == j:
             return 'done'
-        return 'steps' if a.kind != 'ball' and _free(things, i) and _free(things, j) else None
-    if task == 'push' and b.kind == 'bin' and a.kind in STACKABLE_KINDS and _free(things, i):
+        return 'steps' if a.kind != 'ball' and is_free(things, i) and is_free(things, j) else None
+    if task == 'push' and b.kind == 'bin' and a.kind in STACKABLE_KINDS and is_free(things, i):
         distance = math.hypot(a.x - b.x, a.y - b.y)
         return 'done' if distance < TOUCHING_M else 'steps' if distance > APART_M else None
     return None
@@ -153,7 +153,7 @@ def _absent(rng: Generator, things: Sequence[Thing], novel: bool) -> list[_Meani
     objects = [(c, k) for c in OBJECT_COLOURS for k in OBJECT_KINDS if (c, k) not in here]
     objects = [name for name in objects if novel or name not in HELD_OUT]
     bins = [i for i, thing in enumerate(things) if thing.kind == 'bin']
-    bases = [i for i, t in enumerate(things) if t.kind in STACKABLE_KINDS and _free(things, i)]
+    bases = [i for i, t in enumerate(things) if t.kind in STACKABLE_KINDS and is_free(things, i)]
     gone = objects[rng.integers(len(objects))]
     found: list[_Meaning] = [('pick', gone, None, -1, -1)]
     for task, places in (('put', bins), ('stack', bases), ('push', bins)):
@@ -166,7 +166,7 @@ def _absent(rng: Generator, things: Sequence[Thing], novel: bool) -> list[_Meani
 
 
 def _absent_places(rng: Generator, things: Sequence[Thing]) -> list[_Meaning]:
-    free = [i for i in range(len(things)) if _free(things, i)]
+    free = [i for i in range(len(things)) if is_free(things, i)]
     bins = {thing.colour for thing in things if thing.kind == 'bin'}
     missing = [colour for colour in BIN_COLOURS if colour not in bins]
     if not free or not missing:
@@ -176,7 +176,7 @@ def _absent_places(rng: Generator, things: Sequence[Thing]) -> list[_Meaning]:
     return [('put', (things[i].colour, things[i].kind), place, i, -1)]
 
 
-def _say(
+def say(
     rng: Generator, task: str, a: Name, b: Name | None, wording: Wording
 ) -> tuple[str, int]:
     templates = (TRAINING if wording == 'known' else UNSEEN)[task]
