@@ -5,6 +5,7 @@
     +-- StartError               the operator must fix the set-up; the server does not start
     +-- TurnError                goes to the robot, with a reason
         +-- FixRequestError      the request is wrong; repeating it does not help
+        |   +-- HistoryGapError  the robot must send its history from an earlier entry on
         +-- ReopenSessionError   the session is gone or older than the robot's; open it anew
         +-- RetryCallError       the same call may succeed later
 
@@ -35,6 +36,10 @@ class Reason(Enum):
     INTERNAL = auto()
     PROTOCOL_ORDER = auto()
     BAD_CACHE_POLICY = auto()
+    HISTORY_GAP = auto()
+    STEP_CONFLICT = auto()
+    BAD_MEMORY = auto()
+    NO_SNAPSHOT = auto()
 
 
 class Remedy(Enum):
@@ -69,6 +74,18 @@ class FixRequestError(TurnError):
     """The request is wrong."""
 
     remedy = Remedy.FIX_REQUEST
+
+
+class HistoryGapError(FixRequestError):
+    """Entries are missing between what is known and what the turn brings."""
+
+    def __init__(self, first: int, expected: int) -> None:
+        super().__init__(
+            Reason.HISTORY_GAP,
+            f'the history of the turn begins at entry {first}, this backbone has {expected}: '
+            f'send it from entry {expected} on',
+        )
+        self.expected_entry = expected
 
 
 class ReopenSessionError(TurnError):
@@ -113,6 +130,8 @@ class Reaction:
     reason: Reason
     remedy: Remedy
     message: str
+    expected_entry: int = 0
+    """First entry that a history must be sent from; only with HISTORY_GAP."""
 
 
 _STATUS = {
@@ -122,6 +141,9 @@ _STATUS = {
     Reason.BAD_CACHE_POLICY: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.STALE_EPOCH: grpc.StatusCode.ABORTED,
     Reason.SESSION_LOST: grpc.StatusCode.NOT_FOUND,
+    Reason.STEP_CONFLICT: grpc.StatusCode.ABORTED,
+    Reason.HISTORY_GAP: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.NO_SNAPSHOT: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.OVERLOADED: grpc.StatusCode.RESOURCE_EXHAUSTED,
     Reason.DEADLINE_PASSED: grpc.StatusCode.DEADLINE_EXCEEDED,
     Reason.DRAINING: grpc.StatusCode.UNAVAILABLE,
@@ -133,7 +155,10 @@ def reaction(error: BaseException) -> Reaction:
     """Translate any exception; what is not a TurnError is a fault of the backbone."""
     if isinstance(error, TurnError):
         status = _STATUS.get(error.reason, grpc.StatusCode.INVALID_ARGUMENT)
-        return Reaction(error.status or status, error.reason, error.remedy, str(error))
+        expected = error.expected_entry if isinstance(error, HistoryGapError) else 0
+        return Reaction(
+            error.status or status, error.reason, error.remedy, str(error), expected
+        )
     message = f'fault of the backbone ({type(error).__name__}); its log says more'
     return Reaction(
         grpc.StatusCode.INTERNAL, Reason.INTERNAL, Remedy.RETRY_CALL, message

@@ -63,7 +63,7 @@ class RobotStream:
             while (message := await self._next()) is not None:
                 if not self._planner.sessions.holds(session):
                     raise ReopenSessionError(Reason.SESSION_LOST, 'this session was closed')
-                self._take(session, epoch, wire.read_request(message))
+                await self._read_and_take(session, epoch, message)
                 await self._make_room()
             if self._answers:
                 await asyncio.wait(self._answers)
@@ -103,6 +103,19 @@ class RobotStream:
             return reading.result()
         finally:
             reading.cancel()
+
+    async def _read_and_take(self, session: Session, epoch: int, message: Any) -> None:
+        """Take a message; a turn that cannot be read is answered by an error."""
+        try:
+            request = wire.read_request(message)
+        except FixRequestError as error:
+            turn_id = wire.turn_id_of(message)
+            if turn_id is None:
+                raise
+            self._planner.count_error()
+            await self._send(wire.write_error(turn_id, session.epoch, reaction(error)))
+        else:
+            self._take(session, epoch, request)
 
     def _take(self, session: Session, epoch: int, request: Hello | Turn | CancelTurn) -> None:
         if isinstance(request, Hello):

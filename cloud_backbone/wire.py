@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of the wire to and from plain data: the only file here that touches ``*_pb2``.
+"""Messages of the wire to and from plain data: only here and in ``wire_task``, ``wire_state``.
 
 What a message says is checked where it is built into data; what it means is not known here.
 """
@@ -12,20 +12,20 @@ from cloud_backbone.action_plan import Answer, Certificate, Plan, Step
 from cloud_backbone.embodiment import Camera, Embodiment, Vector
 from cloud_backbone.errors import FixRequestError, Reaction, Reason
 from cloud_backbone.messages import CancelTurn, Hello, Stats, Turn, Welcome
+from cloud_backbone.wire_task import read_memory, write_call
 from protos import embodiment_pb2, latency, plan_pb2, planner_pb2
-from protos.protocol import MAX_INSTRUCTION_CHARS, MAX_MESSAGE_BYTES
+from protos.protocol import MAX_INSTRUCTION_CHARS, MAX_MESSAGE_BYTES, MAX_NAME_CHARS
 
 MAX_JOINTS = 64
 MAX_CAMERAS = 16
-MAX_NAME_CHARS = 128
 
 
 def read_request(message: planner_pb2.SessionRequest) -> Hello | Turn | CancelTurn:
     """Return what a robot said.
 
     Raises:
-        FixRequestError: the message is empty or of a kind that this version does not know, or
-            its embodiment contradicts itself.
+        FixRequestError: the message is empty or of a kind that this version does not know, its
+            embodiment contradicts itself, or its memory is no history of a task.
     """
     kind = message.WhichOneof('message')
     if kind == 'hello':
@@ -37,6 +37,12 @@ def read_request(message: planner_pb2.SessionRequest) -> Hello | Turn | CancelTu
     raise FixRequestError(
         Reason.PROTOCOL_ORDER, 'a message is empty, expected hello, turn or cancel_turn'
     )
+
+
+def turn_id_of(message: planner_pb2.SessionRequest) -> str | None:
+    """Return the id of a turn, also of one that cannot be read; None for other messages."""
+    is_turn = message.WhichOneof('message') == 'turn'
+    return str(message.turn.turn_id) if is_turn else None
 
 
 def _hello(hello: planner_pb2.Hello) -> Hello:
@@ -63,6 +69,8 @@ def _turn(turn: planner_pb2.Turn) -> Turn:
         images={image.camera: image.jpeg for image in turn.observation.images},
         joint_positions=tuple(turn.observation.joint_positions),
         deadline_ms=turn.deadline_ms,
+        memory=read_memory(turn.memory) if turn.HasField('memory') else None,
+        revises=turn.revises,
     )
 
 
@@ -147,6 +155,8 @@ def write_answer(turn_id: str, epoch: int, answer: Answer) -> planner_pb2.Sessio
         backbone_trace=latency.to_trace(answer.durations_ns),
         reused_token_count=answer.reused_tokens,
         computed_token_count=answer.computed_tokens,
+        known_entry_count=answer.known_entries,
+        exactness=f'EXACTNESS_{answer.exactness.name}',
     )
     return planner_pb2.SessionResponse(turn_answer=message)
 
@@ -157,6 +167,7 @@ def write_error(turn_id: str, epoch: int, reaction: Reaction) -> planner_pb2.Ses
         reason=reason_name(reaction),
         remedy=f'REMEDY_{reaction.remedy.name}',
         message=reaction.message,
+        expected_entry=reaction.expected_entry,
     )
     message = planner_pb2.TurnAnswer(turn_id=turn_id, epoch=epoch, error=error)
     return planner_pb2.SessionResponse(turn_answer=message)
@@ -199,6 +210,8 @@ def _plan(plan: Plan) -> plan_pb2.ActionPlan:
         latent=plan.latent,
         confidence=plan.confidence,
         certificate=None if plan.certificate is None else _certificate(plan.certificate),
+        call=None if plan.call is None else write_call(plan.call),
+        lesson=plan.lesson,
     )
 
 
@@ -207,6 +220,7 @@ def _certificate(certificate: Certificate) -> plan_pb2.Certificate:
         stalest_observation_epoch=certificate.stalest_observation_epoch,
         freshest_observation_epoch=certificate.freshest_observation_epoch,
         exactness=f'EXACTNESS_{certificate.exactness.name}',
+        prefix_hash=certificate.prefix_hash,
     )
 
 

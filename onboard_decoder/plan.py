@@ -50,11 +50,15 @@ class Exactness(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Which observations a plan rests on, by their epochs, and how exact the cache was."""
+    """Which observations a plan rests on, by their epochs, and how exact the cache was.
+
+    ``prefix_hash`` is a digest over all tokens and images that the plan was computed from.
+    """
 
     stalest_epoch: int
     freshest_epoch: int
     exactness: Exactness
+    prefix_hash: str = ''
 
 
 @dataclass(frozen=True, slots=True)

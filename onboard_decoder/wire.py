@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of the wire <-> this side's dataclasses; the only file here that knows ``*_pb2``.
+"""Messages of the wire <-> this side's dataclasses; only here and in ``wire_task``.
 
 What arrives is checked here: a plan that breaks the contract is refused, never executed.
 """
@@ -10,15 +10,13 @@ from onboard_decoder.errors import PlanRefused
 from onboard_decoder.manifest import Camera, Joint, Manifest, Vector
 from onboard_decoder.plan import ActionPlan, Outcome, PlanStep, Skill, SuccessCondition
 from onboard_decoder.planner_port import Grant, Remedy, TurnAnswer, TurnFailure, TurnRequest
+from onboard_decoder.wire_task import from_call, from_certificate, to_memory
 from protos import embodiment_pb2, plan_pb2, planner_pb2
 from protos.latency import from_trace
 from protos.protocol import PROTOCOL_VERSION
 
 _UNITS = {'rad': embodiment_pb2.JOINT_UNIT_RADIAN, 'm': embodiment_pb2.JOINT_UNIT_METRE}
-_OUTCOMES = {
-    plan_pb2.PlanOutcome.Value(f'PLAN_OUTCOME_{o.name}'): o
-    for o in Outcome if f'PLAN_OUTCOME_{o.name}' in plan_pb2.PlanOutcome.keys()
-}
+_OUTCOMES = {plan_pb2.PlanOutcome.Value(f'PLAN_OUTCOME_{o.name}'): o for o in Outcome}
 _SKILLS = {plan_pb2.Skill.Value(f'SKILL_{skill.name}'): skill for skill in Skill}
 _SUCCESS = {
     plan_pb2.SuccessCondition.Value(f'SUCCESS_CONDITION_{s.name}'): s for s in SuccessCondition
@@ -64,8 +62,18 @@ def to_hello(
     )
 
 
-def to_turn(turn: TurnRequest, epoch: int) -> planner_pb2.SessionRequest:
-    """Write one question."""
+def to_turn(
+    turn: TurnRequest, epoch: int, task_number: int = 0, first_entry: int = 0
+) -> planner_pb2.SessionRequest:
+    """Write one question.
+
+    Args:
+      turn: the question.
+      epoch: of the session.
+      task_number: tells tasks with the same instruction apart.
+      first_entry: of the memory that the backbone lacks.
+    """
+    memory = turn.memory
     observation = planner_pb2.Observation(
         observation_epoch=turn.observation_epoch,
         images=[
@@ -80,6 +88,8 @@ def to_turn(turn: TurnRequest, epoch: int) -> planner_pb2.SessionRequest:
             instruction=turn.instruction,
             observation=observation,
             deadline_ms=round(turn.deadline_s * 1000),
+            memory=None if memory is None else to_memory(memory, task_number, first_entry),
+            revises=turn.revises,
         )
     )
 
@@ -109,6 +119,12 @@ def from_welcome(welcome: planner_pb2.Welcome) -> Grant:
     )
 
 
+def from_gap(answer: planner_pb2.TurnAnswer) -> int | None:
+    """Return the entry that the backbone wants the memory from; None for any other answer."""
+    is_gap = answer.error.reason == planner_pb2.ERROR_REASON_HISTORY_GAP
+    return answer.error.expected_entry if is_gap else None
+
+
 def from_answer(
     answer: planner_pb2.TurnAnswer, sent_ns: int, received_ns: int
 ) -> TurnAnswer | TurnFailure:
@@ -130,6 +146,7 @@ def from_answer(
         backbone_ns=from_trace(answer.backbone_trace),
         reused_token_count=answer.reused_token_count,
         computed_token_count=answer.computed_token_count,
+        known_entries=answer.known_entry_count,
     )
 
 
@@ -140,6 +157,8 @@ def from_plan(plan: plan_pb2.ActionPlan) -> ActionPlan:
         raise PlanRefused(f'outcome {plan.outcome} is unknown')
     if (outcome is Outcome.STEPS) != bool(plan.steps):
         raise PlanRefused(f'outcome {outcome.value} with {len(plan.steps)} steps')
+    if outcome is Outcome.ASK and not plan.call.question:
+        raise PlanRefused('outcome ask without a question')
     if not all(math.isfinite(value) for value in plan.latent):
         raise PlanRefused('latent is not finite')
     return ActionPlan(
@@ -149,6 +168,11 @@ def from_plan(plan: plan_pb2.ActionPlan) -> ActionPlan:
         reason=plan.reason,
         latent=tuple(plan.latent),
         confidence=plan.confidence,
+        call=from_call(plan.call) if plan.HasField('call') else None,
+        lesson=plan.lesson,
+        certificate=(
+            from_certificate(plan.certificate) if plan.HasField('certificate') else None
+        ),
     )
 
 
