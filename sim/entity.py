@@ -53,6 +53,7 @@ class Entity:
         rgb: painted colour, 0..1.
         scale: factor on the nominal size.
         mass_kg: mass of an object; bins have their own.
+        flatness: further factor on the height of an object; a flat ball is an ellipsoid.
     """
 
     kind: str
@@ -68,6 +69,7 @@ class Entity:
     rgb: tuple[float, float, float] = (0.5, 0.5, 0.5)
     scale: float = 1.0
     mass_kg: float = 0.08
+    flatness: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse kinds and colours that no other part could name."""
@@ -84,8 +86,8 @@ class Entity:
 
     @property
     def half_height_m(self) -> float:
-        """Half of the height [m], with the scale applied."""
-        return HALF_HEIGHT_M[self.kind] * self.scale
+        """Half of the height [m], with scale and flatness applied."""
+        return HALF_HEIGHT_M[self.kind] * self.scale * self.flatness
 
     @property
     def radius_m(self) -> float:

@@ -25,6 +25,8 @@ IMAGE_SIZE_PX = 256
 TIMESTEP_S = 0.002
 
 MIMIC_JOINT = 'gripper_right_finger_joint'
+FINGERS = ('gripper_left_finger_link', 'gripper_right_finger_link')
+FINGER_FRICTION = 1.5
 
 ARM, THING, TABLE = 1, 2, 4
 BIN_MASS_KG = 0.35
@@ -146,7 +148,7 @@ def _finish_arm(spec: mujoco.MjSpec) -> None:
         for geom in body.geoms:
             geom.contype, geom.conaffinity = ARM, ARM | TABLE
             if 'finger' in body.name:
-                geom.condim, geom.friction = 4, [1.5, 0.05, 0.001]
+                geom.condim, geom.friction = 4, [FINGER_FRICTION, 0.05, 0.001]
                 geom.solref, geom.solimp = [0.004, 1.0], [0.95, 0.99, 0.001, 0.5, 2.0]
                 geom.priority = 1
     servos = zip(JOINTS, STIFFNESS, DAMPING, FORCE_LIMIT, ARMATURE, strict=True)

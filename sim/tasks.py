@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sim.contacts import is_held, touches_fingers, touching
 from sim.display import mujoco
 from sim.entity import BIN_WALL_M, Entity
 from sim.errors import SceneError
@@ -33,7 +34,6 @@ MOVED_M = 0.01
 PUSH_APPROACH_M = 0.075
 PUSH_CORRIDOR_M = 0.062
 
-FINGERS = ('gripper_left_finger_link', 'gripper_right_finger_link')
 Array = NDArray[np.float64]
 
 
@@ -138,11 +138,8 @@ def push_is_clear(entities: Sequence[Entity], a: int, b: int) -> bool:
 
 
 def _is_picked(arm: MujocoArm, task: Task) -> bool:
-    body = arm.world.body(task.a)
     rise = arm.world.centre(task.a)[2] - arm.world.scene.entities[task.a].z
-    return bool(rise >= LIFTED_M) and all(
-        _in_contact(arm, _finger(arm, name), body) for name in FINGERS
-    )
+    return bool(rise >= LIFTED_M) and is_held(arm, task.a)
 
 
 def _is_inside(arm: MujocoArm, task: Task) -> bool:
@@ -165,7 +162,7 @@ def _is_stacked(arm: MujocoArm, task: Task) -> bool:
     return bool(
         math.hypot(offset[0], offset[1]) < base.radius_m
         and abs(offset[2] - top.half_height_m - base.half_height_m) < 0.006
-        and _in_contact(arm, arm.world.body(task.a), arm.world.body(task.b))
+        and touching(arm, arm.world.body(task.a), arm.world.body(task.b))
         and _is_left_alone(arm, task.a)
     )
 
@@ -199,22 +196,9 @@ def _shift(arm: MujocoArm, index: int) -> Array:
 
 
 def _is_left_alone(arm: MujocoArm, index: int) -> bool:
-    body = arm.world.body(index)
-    held = any(_in_contact(arm, _finger(arm, name), body) for name in FINGERS)
-    return not held and _is_still(arm, index)
+    return not touches_fingers(arm, index) and _is_still(arm, index)
 
 
 def _is_still(arm: MujocoArm, index: int) -> bool:
     start = arm.world.model.body_dofadr[arm.world.body(index)]
     return bool(np.linalg.norm(arm.world.data.qvel[start:start + 3]) < STILL_M_S)
-
-
-def _finger(arm: MujocoArm, name: str) -> int:
-    return int(arm.world.model.body(name).id)
-
-
-def _in_contact(arm: MujocoArm, first: int, second: int) -> bool:
-    """Say whether two bodies touch."""
-    data = arm.world.data
-    pairs = arm.world.model.geom_bodyid[data.contact.geom[:data.ncon]]
-    return bool((np.sort(pairs, axis=1) == sorted((first, second))).all(axis=1).any())

@@ -22,6 +22,8 @@ from sim.model import (
     build_model,
     CAMERA_NAME,
     CAMERA_POSITION_M,
+    FINGER_FRICTION,
+    FINGERS,
     MIMIC_JOINT,
     SLOTS,
     TABLE,
@@ -35,6 +37,7 @@ _SHAPES = {
     'cube': mujoco.mjtGeom.mjGEOM_BOX,
     'ball': mujoco.mjtGeom.mjGEOM_SPHERE,
     'cylinder': mujoco.mjtGeom.mjGEOM_CYLINDER,
+    'flat ball': mujoco.mjtGeom.mjGEOM_ELLIPSOID,
 }
 _FAR_M = 50.0
 
@@ -80,6 +83,7 @@ class World:
         for rank, body in enumerate([*objects, *bins, *clutter]):
             self._empty(body, rank)
         self._paint(scene.appearance)
+        self.set_grip(FINGER_FRICTION)
         self.set_joints(scene.joints)
         positions = self.data.qpos.copy()
         mujoco.mj_setConst(self.model, self.data)  # masses have changed; it moves everything
@@ -98,6 +102,18 @@ class World:
         mujoco.mj_kinematics(self.model, self.data)
         mujoco.mj_comPos(self.model, self.data)
         mujoco.mj_camlight(self.model, self.data)
+
+    def move(self, index: int, spot: tuple[float, float, float]) -> None:
+        """Stand an entity upright at x [m], y [m], yaw [rad] on the table, at rest."""
+        body, (x, y, yaw) = self._slots[index], spot
+        self._place(body, (x, y, self.scene.entities[index].half_height_m), yaw)
+        first = self.model.body_dofadr[body]
+        self.data.qvel[first:first + 6] = 0.0
+
+    def set_grip(self, friction: float) -> None:
+        """Set the sliding friction between the fingers and whatever they touch."""
+        for name in FINGERS:
+            self.model.geom_friction[self._geoms(self.model.body(name).id), 0] = friction
 
     def body(self, index: int) -> int:
         """Body id of an entity."""
@@ -148,8 +164,9 @@ class World:
         if entity.kind == 'bin':
             return
         r, h = entity.radius_m, entity.half_height_m
-        sizes = {'cube': (r, r, r), 'ball': (r, 0.0, 0.0), 'cylinder': (r, h, 0.0)}
-        self._shape(body, entity.kind, sizes[entity.kind], entity.mass_kg)
+        sizes = {'cube': (r, r, h), 'ball': (r, r, h), 'cylinder': (r, h, 0.0)}
+        kind = 'flat ball' if entity.kind == 'ball' and h != r else entity.kind
+        self._shape(body, kind, sizes[entity.kind], entity.mass_kg)
 
     def _fill_clutter(self, body: int, clutter: Clutter) -> None:
         self._place(body, (clutter.x, clutter.y, clutter.size[2]), clutter.yaw)
@@ -180,20 +197,16 @@ class World:
         geom = self.model.body_geomadr[body]
         self.model.geom_type[geom] = _SHAPES[kind]
         self.model.geom_size[geom] = size
-        half = {
-            'cube': size,
-            'ball': (size[0],) * 3,
-            'cylinder': (size[0], size[0], size[1]),
-        }[kind]
+        half = (size[0], size[0], size[1]) if kind == 'cylinder' else size
         self.model.geom_aabb[geom] = [0, 0, 0, *half]
-        reach = size[0] if kind == 'ball' else math.hypot(*(size if kind == 'cube' else size[:2]))
-        self.model.geom_rbound[geom] = reach
+        reach = {'cube': math.hypot(*size), 'cylinder': math.hypot(*size[:2])}
+        self.model.geom_rbound[geom] = reach.get(kind, max(size))
         a, b, c = np.square(half)
-        inertia = {
-            'cube': (b + c, a + c, a + b),
-            'ball': (1.2 * a,) * 3,
-            'cylinder': (0.75 * a + c, 0.75 * a + c, 1.5 * a),
-        }[kind]
+        inertia = (b + c, a + c, a + b)
+        if kind == 'cylinder':
+            inertia = (0.75 * a + c, 0.75 * a + c, 1.5 * a)
+        elif kind != 'cube':
+            inertia = tuple(0.6 * moment for moment in inertia)
         self.model.body_mass[body] = mass_kg
         self.model.body_inertia[body] = np.array(inertia) * mass_kg / 3.0
 

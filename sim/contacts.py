@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What touches what now, as the physics found it in its last step.
+
+Knows bodies and fingers; knows no tasks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from sim.model import FINGERS
+from sim.mujoco_arm import MujocoArm
+
+
+def touching(arm: MujocoArm, first: int, second: int) -> bool:
+    """Say whether two bodies touch, by their ids."""
+    data = arm.world.data
+    pairs = arm.world.model.geom_bodyid[data.contact.geom[:data.ncon]]
+    return bool((np.sort(pairs, axis=1) == sorted((first, second))).all(axis=1).any())
+
+
+def is_held(arm: MujocoArm, index: int) -> bool:
+    """Say whether both fingers touch an entity."""
+    return all(_touching_fingers(arm, index))
+
+
+def touches_fingers(arm: MujocoArm, index: int) -> bool:
+    """Say whether any finger touches an entity."""
+    return any(_touching_fingers(arm, index))
+
+
+def _touching_fingers(arm: MujocoArm, index: int) -> list[bool]:
+    body = arm.world.body(index)
+    return [touching(arm, int(arm.world.model.body(name).id), body) for name in FINGERS]
