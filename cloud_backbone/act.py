@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from functools import cache
 import re
 
-from cloud_backbone.agent_words import Fact, HOLDING, LESSON, Lesson, Manner, Tool
+from cloud_backbone.agent_words import Fact, HOLDING, LESSON, Lesson, manner_text
 from cloud_backbone.plan_grammar import (
     LOCATION_BINS,
-    LOCATION_TOKENS,
     Point,
     spell,
     tasks_for,
     value_of,
 )
 from cloud_backbone.plan_vocabulary import Kind, Thing, Vocabulary
+from cloud_backbone.task_memory import Manner, Tool
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,7 @@ class Act:
 
 def compose_act(act: Act) -> str:
     """Write an act as the text that a model is trained to write."""
-    manner = f'<{act.manner.value}>' if act.manner is not Manner.NORMAL else ''
-    call = f'.<{act.tool.value}>{manner}'
+    call = f'.<{act.tool.value}>{manner_text(act.manner)}'
     if act.is_absent:
         return f' There is no {act.a}{call}'
     seen = f'{HOLDING} the {act.a}' if act.holding else f' The {act.a} is at {spell(act.a_point)}'
@@ -82,7 +81,7 @@ def parse_act(text: str, vocabulary: Vocabulary) -> Act:
         a_point=_point(match['ax'], match['ay']) if match['a'] else None,
         b_point=_point(match['bx'], match['by']) if match['b'] else None,
         holding=bool(match['held']),
-        manner=Manner(match['manner'] or ''),
+        manner=Manner(match['manner'] or Manner.NORMAL.value),
     )
 
 
@@ -173,7 +172,8 @@ def _holding_rules(vocabulary: Vocabulary) -> list[tuple[str, str]]:
             ends = ['"." (<done> | <release>)']
             for other in _targets(kind, vocabulary):
                 put = '<place>' if vocabulary.kinds[other].container else '<stack>'
-                ends.append(f'", the " {other} " at " at "." ({put} <slowly>? | <ask> | <release>)')
+                calls = f'{put} <slowly>? | <ask> | <release>'
+                ends.append(f'", the " {other} " at " at "." ({calls})')
             rules.append((f'{kind.name}_held', f'<holding> " the " {kind.name} ('
                           + ' | '.join(ends) + ')'))
     return rules

@@ -12,46 +12,7 @@ from enum import Enum
 import re
 
 from cloud_backbone.plan_vocabulary import Thing, Vocabulary
-
-
-class Tool(Enum):
-    """What the agent may call."""
-
-    LOOK = 'look'
-    GRASP = 'grasp'
-    PLACE = 'place'
-    STACK = 'stack'
-    PUSH = 'push'
-    RELEASE = 'release'
-    ASK = 'ask'
-    DONE = 'done'
-    STOP = 'stop'
-
-
-class Manner(Enum):
-    """How a tool is used."""
-
-    NORMAL = ''
-    SLOWLY = 'slowly'
-    LOW = 'low'
-
-
-class StepResult(Enum):
-    """What came of a call, as the robot measured it."""
-
-    HELD = 'held'
-    MISSED = 'missed'
-    SLIPPED = 'slipped'
-    PLACED = 'placed'
-    FELL = 'fell'
-    PUSHED = 'pushed'
-    RELEASED = 'released'
-    SEEN = 'seen'
-    CLEARED = 'cleared'
-    UNANSWERED = 'unanswered'
-    FAILED = 'failed'
-    STOPPED = 'stopped'
-    REFUSED = 'refused'
+from cloud_backbone.task_memory import HistoryEntry, Manner, StepResult, Tool
 
 
 class Fact(Enum):
@@ -88,24 +49,6 @@ _FACTS = {'slips': Fact.SLIPS, 'is low': Fact.LOW, 'moves': Fact.MOVES}
 
 
 @dataclass(frozen=True)
-class ToolCall:
-    """One call: ``thing`` is what it handles, ``target`` where to; both may be None."""
-
-    tool: Tool
-    thing: Thing | None = None
-    target: Thing | None = None
-    manner: Manner = Manner.NORMAL
-
-
-@dataclass(frozen=True)
-class HistoryEntry:
-    """A call and what came of it."""
-
-    call: ToolCall
-    result: StepResult
-
-
-@dataclass(frozen=True)
 class Lesson:
     """Something about a thing that a failed trial has shown."""
 
@@ -117,33 +60,22 @@ class Lesson:
         return _SENTENCES[self.fact].format(self.thing)
 
 
-@dataclass(frozen=True)
-class Memory:
-    """What an agent knows besides its goal.
+def entry_text(entry: HistoryEntry, vocabulary: Vocabulary) -> str:
+    """Return one step of the history; a place is named where a thing was brought.
 
-    Attributes:
-        lessons: of earlier trials, at most three.
-        history: of this trial.
-        hand_holds: whether there is something in the gripper.
-        is_over: the trial has failed; a lesson is wanted instead of a call.
+    Raises:
+        ValueError: a name outside the vocabulary.
     """
-
-    lessons: tuple[Lesson, ...] = ()
-    history: tuple[HistoryEntry, ...] = ()
-    hand_holds: bool = False
-    is_over: bool = False
-
-
-def entry_text(entry: HistoryEntry) -> str:
-    """Return one step of the history; a place is named where a thing was brought."""
     call = entry.call
-    about = call.target if call.tool in (Tool.PLACE, Tool.STACK, Tool.PUSH) else call.thing
-    named = f' the {about}' if about is not None and call.tool in _NAMING else ''
-    manner = f'<{call.manner.value}>' if call.manner is not Manner.NORMAL else ''
-    return f'{DID}<{call.tool.value}>{named}{manner}<{entry.result.value}>'
+    name = call.object_name if call.tool is Tool.GRASP else ''
+    name = call.target_name if call.tool in (Tool.PLACE, Tool.STACK, Tool.PUSH) else name
+    named = f' the {vocabulary.thing(name)}' if name else ''
+    return f'{DID}<{call.tool.value}>{named}{manner_text(call.manner)}<{entry.result.value}>'
 
 
-_NAMING = (Tool.GRASP, Tool.PLACE, Tool.STACK, Tool.PUSH)
+def manner_text(manner: Manner) -> str:
+    """Return the word of a manner; nothing for the normal one."""
+    return '' if manner is Manner.NORMAL else f'<{manner.value}>'
 
 
 def lesson_text(lesson: Lesson) -> str:
@@ -165,7 +97,6 @@ def read_lesson(sentence: str, vocabulary: Vocabulary) -> Lesson:
     return lesson
 
 
-def hand_text(memory: Memory) -> str:
-    """Return what is said before the image."""
-    over = TRIAL_FAILED if memory.is_over else ''
-    return over + (HAND_FULL if memory.hand_holds else HAND_EMPTY)
+def hand_text(hand_holds: bool, is_over: bool) -> str:
+    """Return what is said before the image; ``is_over``: the trial failed, a lesson is due."""
+    return (TRIAL_FAILED if is_over else '') + (HAND_FULL if hand_holds else HAND_EMPTY)
