@@ -80,6 +80,16 @@ class Codec(Protocol):
     def learned_bytes(self, kv_heads: int) -> int:
         """Bytes that ``nbytes`` comes to once the codec has learned, for a budget."""
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what was learned, for a file; of shared tables only what tells them apart."""
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Take back what ``tensors`` returned.
+
+        Raises:
+            CacheError: the tensors are of another layer, of other shared tables, or broken.
+        """
+
     def fork(self) -> Codec:
         """Return a codec that has learned the same and learns on alone."""
 

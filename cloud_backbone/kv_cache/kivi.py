@@ -77,6 +77,13 @@ class KiviCodec:
         """Nothing is learned."""
         return 0
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Nothing is learned."""
+        return {}
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Ignore it: nothing is learned."""
+
     def fork(self) -> Codec:
         """Return itself: there is nothing to tell apart."""
         return self

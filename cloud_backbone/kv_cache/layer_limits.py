@@ -7,7 +7,8 @@ what the layers of the last prefill wanted. Decides nothing about tokens.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from cloud_backbone.kv_cache.budgeter import cascade_budgets, pyramid, share, uniform
 from cloud_backbone.kv_cache.byte_budget import blocks_for
@@ -62,6 +63,18 @@ class LayerLimits:
         twin._total = self._total
         twin._blocks = None if self._blocks is None else dict(self._blocks)
         return twin
+
+    def state(self) -> dict[str, Any]:
+        """Return what was shared so far in plain words, for a file."""
+        blocks = None if self._blocks is None else list(self._blocks.items())
+        return {'total': self._total, 'blocks': blocks}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take back what ``state`` returned."""
+        self._total = state['total']
+        self._blocks = None if state['blocks'] is None else {
+            int(layer): int(blocks) for layer, blocks in state['blocks']
+        }
 
     def of(self, row: KVRow, taken: int) -> int | None:
         """Return the slots that a row may have; None: as many as come.

@@ -68,6 +68,19 @@ def bias_of(module: Any) -> KeyBias | None:
     return found
 
 
+def biases_of(model: Any) -> dict[int, KeyBias]:
+    """Return the key biases of an attached model by layer; empty where its keys have none.
+
+    Raises:
+        CacheError: there are some, but they cannot be taken out.
+    """
+    return {
+        int(module.layer_idx): bias
+        for decoder in _decoders(model) for module in decoder.layers.modules()
+        if module in _BIASES and (bias := bias_of(module)) is not None
+    }
+
+
 def spots_of(row: int, tokens: int) -> Tensor:
     """Return the rotary positions (axes, tokens) of one row of the batch.
 

@@ -99,6 +99,21 @@ class OakenCodec:
     def learned_bytes(self, kv_heads: int) -> int:
         return self.key.learned_bytes(kv_heads) + self.value.learned_bytes(kv_heads)
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Return thresholds and counts of keys and values."""
+        named = {'key': self.key.tensors(), 'value': self.value.tensors()}
+        return {f'{side}_{name}': tensor for side, part in named.items()
+                for name, tensor in part.items()}
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Take back what ``tensors`` returned.
+
+        Raises:
+            CalibrationError: the pages were made with other thresholds.
+        """
+        for side, name in ((self.key, 'key'), (self.value, 'value')):
+            side.load(tensors.get(f'{name}_edges'), tensors[f'{name}_counts'])
+
     def fork(self) -> Codec:
         """Return a codec of the same thresholds that counts its groups alone."""
         twin = copy(self)

@@ -7,6 +7,7 @@ Joins groups (``oaken_groups``), spilling (``oaken_spill``) and pages (``oaken_p
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import astuple
 
 from cloud_backbone.kv_cache.errors import CalibrationError
 from cloud_backbone.kv_cache.oaken_drift import GroupCounts
@@ -38,6 +39,25 @@ class OakenSide:
     def learned_bytes(self, kv_heads: int) -> int:
         """Bytes of thresholds once they are known [B]."""
         return 0 if self._shared else GroupEdges.HEAD_BYTES * kv_heads
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return thresholds, where there are some, and counts."""
+        counts = {'counts': torch.tensor(astuple(self.counts), dtype=torch.int64)}
+        return counts if self.edges is None else {**counts, 'edges': self.edges.edges}
+
+    def load(self, edges: Tensor | None, counts: Tensor) -> None:
+        """Take back what ``tensors`` returned.
+
+        Raises:
+            CalibrationError: shared thresholds are not those that were in use.
+        """
+        if not self._shared:
+            self.edges = None if edges is None else GroupEdges(edges.clone())
+        elif edges is None or not torch.equal(self._checked(edges).edges, edges):
+            raise CalibrationError(
+                'the pages were made with other thresholds than those of this model'
+            )
+        self.counts = GroupCounts(*counts.tolist())
 
     def fork(self) -> OakenSide:
         """Return a side that counts alone; thresholds are never changed."""

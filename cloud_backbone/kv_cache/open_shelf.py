@@ -74,6 +74,24 @@ class OpenShelf(Shelf):
         for name, column in columns.items():
             self.columns[name][:, first:last] = column
 
+    @property
+    def holes(self) -> Tensor | None:
+        """Dead slots that are written next (kv_heads, holes), as far as they are known."""
+        return self._holes
+
+    def put_slots(self, key: Tensor, value: Tensor, positions: Tensor,
+                  columns: Mapping[str, Tensor], holes: Tensor | None) -> None:
+        """Write the first slots as another shelf had them (kv_heads, slots, ...), dead ones too.
+
+        Nothing was written before.
+        """
+        assert not self.tail, 'the shelf is not empty'
+        self._write_tail(key, value)
+        self.positions[:, : self.tail] = positions
+        for name, column in columns.items():
+            self.columns[name][:, : self.tail] = column
+        self._holes = None if holes is None else holes.clone()
+
     def extend(self, blocks: int) -> None:
         """Add blocks; move all to pages side by side, where they no longer are."""
         super().extend(blocks)

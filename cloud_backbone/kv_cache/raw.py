@@ -51,6 +51,13 @@ class RawCodec:
         """Nothing is learned."""
         return 0
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Nothing is learned."""
+        return {}
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        """Ignore it: nothing is learned."""
+
     def fork(self) -> Codec:
         """Return itself: there is nothing to tell apart."""
         return self

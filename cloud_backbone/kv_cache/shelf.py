@@ -144,6 +144,17 @@ class Shelf:
             self.codec.decode_value(self.value_arena[self.value_pages]),
         )
 
+    def put_pages(self, key: Tensor, value: Tensor, positions: Tensor,
+                  columns: Mapping[str, Tensor]) -> None:
+        """Fill an empty shelf with pages as they are (kv_heads, blocks, bytes); see ``fill``."""
+        assert not self.blocks, 'the shelf is not empty'
+        self.extend(key.shape[1])
+        if self.blocks:
+            self.key_arena[self.key_pages], self.value_arena[self.value_pages] = key, value
+        self.positions.copy_(positions)
+        for name, column in columns.items():
+            self.columns[name].copy_(column)
+
     @property
     def key_arena(self) -> Tensor:
         """All key pages of this size in the pool (pages, key_bytes)."""

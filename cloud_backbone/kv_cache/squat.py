@@ -117,7 +117,9 @@ class SquatCodec(KiviCodec):
         return copy(self)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return what was learned, for a file; empty where nothing was."""
+        """Return what was learned, for a file; of shared gains a digest."""
+        if self.shared:
+            return {'digest': self.gains.digest()}
         if self.pivots is None:
             return {}
         rows = torch.tensor([self.rows], dtype=torch.int64)
@@ -130,6 +132,10 @@ class SquatCodec(KiviCodec):
             CacheError: the tensors are of another layer, or broken.
         """
         if not tensors:
+            return
+        if self.shared:
+            if not torch.equal(tensors.get('digest', self.gains.table), self.gains.digest()):
+                raise CacheError('the pages were made with other gains than those of this model')
             return
         gains = SquatGains.from_tensors(tensors)
         gains.check(self.gains.table.shape[0], self.head_dim)

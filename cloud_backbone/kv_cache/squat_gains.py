@@ -10,6 +10,7 @@ right of its diagonal blocks, M = T D T^T. Knows neither queries nor pages.
 from __future__ import annotations
 
 from dataclasses import dataclass
+import hashlib
 
 from cloud_backbone.kv_cache.errors import CacheError
 import torch
@@ -67,6 +68,11 @@ class SquatGains:
         """Return tensors for a file."""
         shape = torch.tensor([self.head_dim, self.channel_block])
         return {'gains': self.table.contiguous(), 'shape': shape}
+
+    def digest(self) -> Tensor:
+        """Return the SHA-256 of the table as bytes (32,), uint8."""
+        table = self.table.contiguous().view(torch.uint8).numpy()
+        return torch.tensor(list(hashlib.sha256(table).digest()), dtype=torch.uint8)
 
     @property
     def elements(self) -> int:
