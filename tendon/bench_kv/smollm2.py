@@ -9,6 +9,7 @@ import importlib.util
 from pathlib import Path
 import shutil
 import tempfile
+from typing import Any
 
 from tendon.errors import BadRequest
 import torch
@@ -33,13 +34,23 @@ def convert(folder: Path) -> Path:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         made = Path(scratch) / 'made'
         AutoTokenizer.from_pretrained(source, gguf_file=FILE).save_pretrained(made)
-        AutoModelForCausalLM.from_pretrained(
+        _plain(AutoModelForCausalLM.from_pretrained(
             source, gguf_file=FILE, dtype=torch.float32
-        ).save_pretrained(made)
+        )).save_pretrained(made)
         (made / 'tokenizer.model').unlink(missing_ok=True)  # some versions copy the GGUF file
         shutil.rmtree(folder, ignore_errors=True)
         made.rename(folder)
     return folder
+
+
+def _plain(model: Any) -> Any:
+    """Return the same model without what it was read from: newer libraries refuse to save that."""
+    if getattr(model, 'hf_quantizer', None) is None:
+        return model
+    vars(model.config).pop('quantization_config', None)
+    plain = type(model)(model.config).to(torch.float32)
+    plain.load_state_dict(model.state_dict())
+    return plain
 
 
 def _source() -> Path:
