@@ -46,9 +46,9 @@ class Kind:
 
 
 DEFAULT_KINDS = (
-    Kind('cube', OBJECT_COLOURS, 0.022, 0.020, 0.044, True, True, True, True),
-    Kind('ball', OBJECT_COLOURS, 0.022, 0.022, 0.044, True),
-    Kind('cylinder', OBJECT_COLOURS, 0.025, 0.025, 0.050, True, True, True, True),
+    Kind('cube', OBJECT_COLOURS, 0.022, 0.030, 0.044, True, True, True, True),
+    Kind('ball', OBJECT_COLOURS, 0.022, 0.028, 0.044, True),
+    Kind('cylinder', OBJECT_COLOURS, 0.025, 0.035, 0.050, True, True, True, True),
     Kind('bin', ALL_COLOURS, 0.025, 0.025, 0.050, False, container=True),
 )
 

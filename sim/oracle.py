@@ -15,7 +15,8 @@ from sim.scene import SceneSpec
 from sim.tasks import Task
 
 HOVER_M = 0.20
-GRASP_M = {'cube': 0.020, 'ball': 0.022, 'cylinder': 0.025}
+GRASP_M = {'cube': 0.030, 'ball': 0.028, 'cylinder': 0.035}
+LOW_GRASP_M = 0.018         # for flat things: the finger tips just clear the table
 PLACE_IN_BIN_M = 0.095
 STACK_GAP_M = 0.004
 PUSH_HEIGHT_M = 0.020

@@ -87,7 +87,7 @@ def test_put_goes_down_on_the_thing_and_above_the_bin() -> None:
         Skill.REACH, Skill.GRASP, Skill.LIFT, Skill.MOVE, Skill.PLACE, Skill.LIFT, Skill.HOME,
     ]  # fmt: skip
     assert targets(plan.steps) == [
-        (0.45, 0.10, 0.20), (0.45, 0.10, 0.02), (0.45, 0.10, 0.20),
+        (0.45, 0.10, 0.20), (0.45, 0.10, 0.03), (0.45, 0.10, 0.20),
         (0.50, -0.15, 0.20), (0.50, -0.15, 0.095), (0.50, -0.15, 0.20), None,
     ]  # fmt: skip
     assert [step.gripper_opening for step in plan.steps] == [1, 0, 0, 0, 1, 1, 1]
@@ -101,7 +101,7 @@ def test_stack_stands_on_the_top_of_the_other() -> None:
     """The tool lets go where the thing in it stands on the other, with a small gap."""
     plan = ground('stack', CUBE, BASE)
     assert plan.steps[4].skill is Skill.PLACE
-    assert plan.steps[4].target_in_base[2] == pytest.approx(0.050 + 0.020 + 0.004)
+    assert plan.steps[4].target_in_base[2] == pytest.approx(0.050 + 0.030 + 0.004)
 
 
 def test_pick_ends_holding() -> None:
@@ -109,7 +109,7 @@ def test_pick_ends_holding() -> None:
     plan = ground('pick', BALL)
     assert plan.steps[-1].skill is Skill.HOLD
     assert plan.steps[-1].gripper_opening == 0
-    assert targets(plan.steps)[1:] == [(0.45, 0.1, 0.022), (0.45, 0.1, 0.2), (0.45, 0.1, 0.2)]
+    assert targets(plan.steps)[1:] == [(0.45, 0.1, 0.028), (0.45, 0.1, 0.2), (0.45, 0.1, 0.2)]
 
 
 def test_push_starts_behind_and_ends_before_the_bin() -> None:
@@ -128,7 +128,7 @@ def test_raised_table_raises_everything() -> None:
     """Heights count from the table of the embodiment."""
     raised = replace(ARM, table_height=0.1)
     plan = ground('pick', CUBE, robot=raised)
-    assert targets(plan.steps)[:2] == [(0.45, 0.10, 0.30), (0.45, 0.10, 0.12)]
+    assert targets(plan.steps)[:2] == [(0.45, 0.10, 0.30), (0.45, 0.10, 0.13)]
 
 
 def test_target_outside_the_workspace_is_a_refusal() -> None:
