@@ -13,6 +13,7 @@ import grpc
 from onboard_decoder import wire
 from onboard_decoder.clock import Clock, MonotonicClock, to_ns
 from onboard_decoder.errors import PlannerUnavailable, SettingsError
+from onboard_decoder.known_history import KnownHistory
 from onboard_decoder.link_reason import explain, LinkReason
 from onboard_decoder.manifest import Manifest
 from onboard_decoder.planner_port import Link, PlannerState, Remedy, TurnFailure, TurnRequest
@@ -74,6 +75,7 @@ class PlannerClient:
         self._state = PlannerState(Link.CONNECTING, f'connecting to {address}')
         self._stream: PlannerStream | None = None
         self._session_id = ''
+        self._history = KnownHistory()
         self._since_ns = self._clock.now_ns()  # since when there is no session
         self._closed = threading.Event()
         self.news = threading.Event()  # set when there is an answer or another state
@@ -140,7 +142,7 @@ class PlannerClient:
         reason = LinkReason(f'backbone at {self._address} ended the session')
         stream = None
         try:
-            stream = PlannerStream(self._stub, hello, self._clock)
+            stream = PlannerStream(self._stub, hello, self._clock, self._history)
             self._opened(stream)
             for result in stream.read():
                 self.news.set()

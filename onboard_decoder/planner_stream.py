@@ -11,10 +11,13 @@ import threading
 import grpc
 from onboard_decoder import wire
 from onboard_decoder.clock import Clock, to_ns
+from onboard_decoder.known_history import KnownHistory, Missing
 from onboard_decoder.planner_port import Grant, Remedy, TurnAnswer, TurnFailure, TurnRequest
 from protos import planner_pb2, planner_pb2_grpc
 
 Result = TurnAnswer | TurnFailure
+MOST_CORRECTIONS = 2
+"""How often one turn is sent again because the backbone lacks entries of its history."""
 
 
 class NoWelcome(Exception):
@@ -22,15 +25,20 @@ class NoWelcome(Exception):
 
 
 class PlannerStream:
-    """A stream; ``grant`` is set by the welcome."""
+    """A stream; ``grant`` is set by the welcome.
+
+    Of a turn's memory it sends what the backbone lacks, as far as ``history`` knows, and more
+    where the backbone says so.
+    """
 
     def __init__(
         self,
         stub: planner_pb2_grpc.PlannerStub,
         hello: planner_pb2.SessionRequest,
         clock: Clock,
+        history: KnownHistory | None = None,
     ) -> None:
-        self._clock = clock
+        self._clock, self._history = clock, history or KnownHistory()
         self._outgoing: queue.SimpleQueue[planner_pb2.SessionRequest | None] = queue.SimpleQueue()
         self._outgoing.put(hello)
         self._asked: dict[str, AskedTurn] = {}
@@ -61,6 +69,8 @@ class PlannerStream:
         if first.WhichOneof('message') != 'welcome':
             raise NoWelcome('sent something else than a welcome')
         self.grant = wire.from_welcome(first.welcome)
+        if not self.grant.resumed:
+            self._history.forget()
         return self.grant
 
     def read(self) -> Iterator[Result]:
@@ -75,19 +85,24 @@ class PlannerStream:
     def submit(self, turn: TurnRequest) -> 'AskedTurn':
         """Send a turn; one that is too large fails at once and is not sent."""
         assert self.grant is not None
-        asked = AskedTurn(self, turn, self._clock)
-        message = wire.to_turn(turn, self.grant.epoch)
-        size, limit = message.ByteSize(), self.grant.max_message_bytes
+        asked = AskedTurn(self, turn, self._clock, self._history.missing(turn))
+        self._asked[turn.turn_id] = asked
+        self._send(asked, self.grant)
+        return asked
+
+    def _send(self, asked: 'AskedTurn', grant: Grant) -> None:
+        turn, missing = asked.turn, asked.missing
+        message = wire.to_turn(turn, grant.epoch, missing.task_number, missing.first_entry)
+        size, limit = message.ByteSize(), grant.max_message_bytes
         if 0 < limit < size:
+            self._asked.pop(turn.turn_id, None)
             asked.settle(TurnFailure(
                 turn.turn_id, 'too_large',
                 f'turn has {size} bytes, the backbone takes {limit}; send fewer or smaller images',
                 Remedy.FIX,
             ))
-            return asked
-        self._asked[turn.turn_id] = asked
-        self._outgoing.put(message)
-        return asked
+        else:
+            self._outgoing.put(message)
 
     def forget(self, turn_id: str) -> None:
         """Withdraw a turn; its answer will be dropped."""
@@ -110,8 +125,16 @@ class PlannerStream:
         if asked is None or self.grant is None or answer.epoch != self.grant.epoch:
             self.dropped_count += 1
             return None
+        expected = wire.from_gap(answer)
+        if expected is not None and asked.corrections < MOST_CORRECTIONS:
+            asked.missing = self._history.correct(asked.missing, expected)
+            asked.corrections += 1
+            self._send(asked, self.grant)
+            return None
         self._asked.pop(answer.turn_id, None)
         result = wire.from_answer(answer, asked.sent_ns, received_ns)
+        if isinstance(result, TurnAnswer):
+            self._history.learn(asked.missing, result.known_entries)
         asked.settle(result)
         return result
 
@@ -119,8 +142,12 @@ class PlannerStream:
 class AskedTurn:
     """A turn that was asked; see ``planner_port.PendingTurn``."""
 
-    def __init__(self, stream: PlannerStream, turn: TurnRequest, clock: Clock) -> None:
-        self._stream, self._turn, self._clock = stream, turn, clock
+    def __init__(
+        self, stream: PlannerStream, turn: TurnRequest, clock: Clock, missing: Missing
+    ) -> None:
+        self._stream, self._clock = stream, clock
+        self.turn, self.missing = turn, missing
+        self.corrections = 0
         self._result: Result | None = None
         self.sent_ns = clock.now_ns()
 
@@ -131,15 +158,15 @@ class AskedTurn:
     def poll(self) -> Result | None:
         """Return the result, or None while there is none; a turn past its deadline fails."""
         if self._result is None:
-            deadline_ns = self.sent_ns + to_ns(self._turn.deadline_s)
+            deadline_ns = self.sent_ns + to_ns(self.turn.deadline_s)
             if self._clock.now_ns() > deadline_ns:
                 self.cancel()
                 self._result = TurnFailure(
-                    self._turn.turn_id, 'deadline_passed',
-                    f'no answer within {self._turn.deadline_s:g} s', Remedy.RETRY,
+                    self.turn.turn_id, 'deadline_passed',
+                    f'no answer within {self.turn.deadline_s:g} s', Remedy.RETRY,
                 )
         return self._result
 
     def cancel(self) -> None:
         """Withdraw the turn."""
-        self._stream.forget(self._turn.turn_id)
+        self._stream.forget(self.turn.turn_id)

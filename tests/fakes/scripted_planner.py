@@ -25,6 +25,8 @@ from protos.protocol import (
     SERVER_OPTIONS,
 )
 
+from tests.fakes.scripted_histories import ScriptedHistories
+
 Answer = plan_pb2.ActionPlan | planner_pb2.TurnError
 Script = Callable[[planner_pb2.Turn], Answer]
 
@@ -73,7 +75,8 @@ class ScriptedPlanner(planner_pb2_grpc.PlannerServicer):
     """Answers the n-th turn with the n-th plan (the last one for ever), or asks a function.
 
     Use as a context manager, or ``start`` and ``stop`` it. ``hellos``, ``turns`` and ``cancelled``
-    record what robots sent. ``delay_s`` may be changed while it runs.
+    record what robots sent. ``delay_s`` may be changed while it runs. ``histories`` holds the
+    entries of each task of each session.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class ScriptedPlanner(planner_pb2_grpc.PlannerServicer):
         self.turns: list[planner_pb2.Turn] = []
         self.cancelled: list[str] = []
         self.port = port
+        self.histories = ScriptedHistories()
         self._script = answers if callable(answers) else _in_order(list(answers) or [plan_of()])
         self._image_size, self._latent_size = image_size, latent_size
         self._thawed = threading.Event()
@@ -124,6 +128,7 @@ class ScriptedPlanner(planner_pb2_grpc.PlannerServicer):
         self.stop()
         with self._lock:
             self._stored.clear()
+            self.histories.clear()
 
     def freeze(self) -> None:
         """Keep connections but answer nothing until ``thaw``."""
@@ -260,6 +265,8 @@ class ScriptedPlanner(planner_pb2_grpc.PlannerServicer):
                 stored = self._stored.setdefault(welcome.session_id, {})
                 if turn.turn_id in stored:
                     return stored[turn.turn_id]
+                if not self.histories.apply(welcome.session_id, turn, answer):
+                    return answer
                 self.turns.append(turn)
                 result = self._script(turn)
                 if isinstance(result, planner_pb2.TurnError):
