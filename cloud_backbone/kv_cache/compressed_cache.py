@@ -66,6 +66,16 @@ class CompressedCache(Cache):  # type: ignore[misc]
         (session,) = self.sessions_of(1)
         return session
 
+    def fork(self) -> CompressedCache:
+        """Return a cache with the same sessions; pages are shared until one side writes.
+
+        Layers that are the library's own begin empty.
+        """
+        sessions = [session.fork() for session in self.sessions]
+        twin = type(self)(self._config, self.policy, pool=self.pool, sessions=sessions)
+        twin._budget = dict(self._budget)
+        return twin
+
     def align(self) -> None:
         """Count columns anew: as many as the longest session has tokens.
 

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One session's cache as named segments: appended, cropped, edited, forked, and accounted for.
+
+Token ids and images' hashes are the truth, keys and values a cache of them. Every edit is all or
+nothing and answers with a receipt. Not thread-safe. The edits themselves stand in files of their
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+import time
+
+from cloud_backbone.kv_cache.block_pool import BlockPool
+from cloud_backbone.kv_cache.compressed_cache import DEFAULT_POOL_BYTES
+from cloud_backbone.kv_cache.policy import find_policy, Policy
+from cloud_backbone.kv_state import appending, turn_hand_over
+from cloud_backbone.kv_state.errors import LayoutError
+from cloud_backbone.kv_state.exactness import BIT, Exactness, worst
+from cloud_backbone.kv_state.receipt import Certificate, Mark, Receipt
+from cloud_backbone.kv_state.segment import chain_hash, first_tokens, Segment, SegmentImage
+from cloud_backbone.kv_state.state_body import StateBody
+from cloud_backbone.kv_state.state_model import StateModel
+from torch import Tensor
+from transformers.cache_utils import Cache
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a state holds."""
+
+    tokens: int
+    byte_count: int
+    """Of every tensor, checkpoints included [B]."""
+    tokens_computed: int
+    """Tokens that went through the model by this state's own edits, since it was made."""
+    classes: dict[str, Exactness]
+    """Class of each segment."""
+    segment_tokens: dict[str, int]
+    freshest: int | None
+    """The newest observation epoch; None: there is none."""
+    min_crop_pos: int
+    """From here on every mark can be cropped to."""
+
+
+class KVState:
+    """Named segments of one session and their cache.
+
+    Args:
+        model: computes keys and values.
+        pool: where pages come from; None: a pool of its own.
+        policy: how tokens are kept.
+        budget_bytes: the most that is kept between edits [B]; None: no limit.
+        body: what to go on with, in place of all other arguments.
+    """
+
+    def __init__(
+        self, model: StateModel, pool: BlockPool | None = None, policy: str | Policy = 'full',
+        budget_bytes: int | None = None, *, body: StateBody | None = None,
+    ) -> None:
+        found = find_policy(policy) if isinstance(policy, str) else policy
+        self.body = body or StateBody(
+            model, pool or BlockPool(DEFAULT_POOL_BYTES), found, budget_bytes
+        )
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """All segments in their order; those without tokens are not among them."""
+        return self.body.segments
+
+    @property
+    def cache(self) -> Cache:
+        """The cache itself, for whoever computes turns by himself (``begin``, ``hold``)."""
+        return self.body.held.cache
+
+    def __len__(self) -> int:
+        """Count the tokens."""
+        return self.body.tokens
+
+    def append(
+        self, name: str, tokens: Sequence[int], *, epoch: int | None = None,
+        image: SegmentImage | None = None,
+    ) -> Receipt:
+        """Add tokens to the last segment, or begin a later one.
+
+        Args:
+            name: one of ``segment.LAYOUT``, not before the last one that is there.
+            tokens: ids, places of the image included.
+            epoch: the observation that the tokens show.
+            image: at most one per segment.
+
+        Raises:
+            LayoutError: there is a segment behind this one.
+            PoolFullError: there is no page left.
+            BudgetError: the policy drops nothing, and the budget cannot hold the tokens.
+        """
+        return self._edit(lambda body: appending.append(
+            body, Segment(name, tuple(tokens), epoch, image)
+        ))
+
+    def crop(self, to: Mark) -> Receipt:
+        """Forget all tokens behind a mark.
+
+        Raises:
+            StaleMark: the tokens before it are not those that were there when it was taken.
+            LostHistory: layers with a window, or a policy, have lost what would be the end.
+        """
+        return self._edit(lambda body: appending.crop(body, to), BIT)
+
+    def mark(self, before: str | None = None) -> Mark:
+        """Return the place before a segment; by default the end.
+
+        Raises:
+            LayoutError: there is no such segment.
+        """
+        body = self.body
+        tokens = body.tokens if before is None else body.start(body.place(before))
+        return Mark(tokens, chain_hash(first_tokens(body.segments, tokens)))
+
+    def fork(self, at: Mark | None = None) -> KVState:
+        """Return a state with the same content, up to a mark; neither changes the other.
+
+        Pages are shared until one side writes.
+        """
+        child = KVState(self.body.model, body=self.body.fork())
+        if at is not None:
+            try:
+                child.crop(at)
+            except BaseException:
+                child.close()
+                raise
+        return child
+
+    def promote(self, child: KVState) -> Receipt:
+        """Go on with what a fork of this state holds; the fork is closed.
+
+        Raises:
+            LayoutError: the other state is of another model or pool.
+        """
+        mine, its = self.body, child.body
+        if (mine.model, mine.pool) != (its.model, its.pool) or child is self:
+            raise LayoutError('only a fork of this state can be promoted')
+        self.body, child.body = its, mine
+        child.close()
+        return self._receipt(0, 0.0, '', its.exactness)
+
+    def begin(self, segments: Sequence[Segment]) -> int:
+        """Crop to what these segments begin with; return how many of their tokens are held.
+
+        For whoever computes the rest in ``cache`` by himself and then calls ``hold``. The last
+        token is never among those held, so that there is something to compute.
+        """
+        return turn_hand_over.begin(self.body, segments)
+
+    def hold(self, segments: Sequence[Segment], spots: Tensor | None = None) -> Receipt:
+        """Record that the cache holds exactly these segments now.
+
+        What the policy does not keep goes now.
+
+        Args:
+            segments: all of them, in order.
+            spots: rotary positions (axes, tokens), where the model was given others than its
+                own layout of these segments.
+
+        Raises:
+            LayoutError: the cache holds another number of tokens.
+        """
+        began = time.perf_counter()
+        computed = turn_hand_over.hold(self.body, segments, spots)
+        return self._receipt(computed, began, '', self.body.exactness)
+
+    def greedy(self, count: int, name: str = 'scratch') -> list[int]:
+        """Write the likeliest next tokens into a segment; return them.
+
+        Raises:
+            LayoutError: there is no token yet, or a segment behind this one.
+        """
+        if not self.body.tokens:
+            raise LayoutError('an empty state has nothing to go on from: append a token first')
+        written = list[int]()
+        for _ in range(count):
+            token = int(self.body.next_logits().argmax())
+            self.append(name, [token])
+            written.append(token)
+        return written
+
+    def next_logits(self) -> Tensor:
+        """Return the logits of the next token (vocabulary,), float32."""
+        return self.body.next_logits()
+
+    def certificate(self) -> Certificate:
+        """Say on what the next answer rests."""
+        body = self.body
+        epochs = body.taint.all_of(body.tokens)
+        return Certificate(
+            body.prefix_hash(), body.exactness, max(epochs, default=None),
+            min(epochs, default=None),
+        )
+
+    def stats(self) -> Stats:
+        """Count what is held."""
+        body = self.body
+        epochs = body.taint.all_of(body.tokens)
+        return Stats(
+            body.tokens, body.held.nbytes(), body.computed,
+            {one.name: one.exactness for one in body.segments},
+            {one.name: len(one.tokens) for one in body.segments},
+            max(epochs, default=None), body.held.min_pos(),
+        )
+
+    def close(self) -> None:
+        """Forget everything; the state begins anew with its next token."""
+        self.body.clear()
+
+    def _edit(
+        self, edit: Callable[[StateBody], int], does: Exactness = BIT
+    ) -> Receipt:
+        """Run an edit that counts the tokens that it computed."""
+        began = time.perf_counter()
+        reason = self.body.reason
+        computed = edit(self.body)
+        return self._receipt(computed, began, reason, worst(does, self.body.exactness))
+
+    def _receipt(
+        self, computed: int, began: float, reason: str, exactness: Exactness
+    ) -> Receipt:
+        body = self.body
+        return Receipt(
+            exactness, body.tokens - computed, computed, body.prefix_hash(),
+            (time.perf_counter() - began) * 1e3 if began else 0.0, reason, body.stale(),
+        )

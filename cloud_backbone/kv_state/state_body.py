@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all edits of a state share: its table of segments and the cache that follows the table.
+
+An edit changes the table, crops the cache to what is still true, and catches up: every token of
+the table that the cache lacks goes through the model. Knows no particular edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from cloud_backbone.kv_cache.block_pool import BlockPool
+from cloud_backbone.kv_cache.errors import BudgetError, EvictedError
+from cloud_backbone.kv_cache.policy import Policy
+from cloud_backbone.kv_cache.rope_positions import RopePositions
+from cloud_backbone.kv_state.errors import LayoutError, MissingImage
+from cloud_backbone.kv_state.exactness import approximate, Exactness, NUMERIC, worst
+from cloud_backbone.kv_state.held_cache import HeldCache
+from cloud_backbone.kv_state.segment import (
+    chain_hash,
+    count_tokens,
+    first_tokens,
+    image_span,
+    Segment,
+    STABLE,
+)
+from cloud_backbone.kv_state.state_model import StateModel
+from cloud_backbone.kv_state.taint import Taint
+import torch
+from torch import Tensor
+
+PIECE = 512
+"""Tokens that go through the model at once; an image is never cut."""
+
+
+class StateBody:
+    """Segments and their cache.
+
+    Args:
+        model: computes what the cache lacks.
+        pool: where pages come from.
+        policy: how tokens are kept.
+        budget_bytes: the most that is kept between edits [B]; None: no limit.
+        held: a cache to go on with; None: an empty one.
+    """
+
+    def __init__(
+        self, model: StateModel, pool: BlockPool, policy: Policy, budget_bytes: int | None,
+        held: HeldCache | None = None,
+    ) -> None:
+        self.model, self.pool, self.policy = model, pool, policy
+        self.budget_bytes = budget_bytes
+        self.held = held or HeldCache(model.new_cache(pool, policy, budget_bytes))
+        self.segments: tuple[Segment, ...] = ()
+        self.rope = RopePositions()
+        """Rotary positions of all tokens; kept here, since a model forgets whose they are."""
+        self.taint = Taint()
+        self.logits: Tensor | None = None
+        """What follows the last token (vocabulary,), if that is known."""
+        self.computed = 0
+        """Tokens that went through the model so far."""
+        self.reason = ''
+        """Why tokens of the table are not in the cache; empty: they were never computed."""
+
+    @property
+    def tokens(self) -> int:
+        """Count the tokens of the table."""
+        return count_tokens(self.segments)
+
+    def prefix_hash(self) -> str:
+        """Return the hash of all segments."""
+        return chain_hash(self.segments)
+
+    def place(self, name: str) -> int:
+        """Return the place of a segment in the table.
+
+        Raises:
+            LayoutError: there is none of that name.
+        """
+        names = [segment.name for segment in self.segments]
+        if name not in names:
+            raise LayoutError.unknown(name, names)
+        return names.index(name)
+
+    def start(self, place: int) -> int:
+        """Count the tokens before a segment."""
+        return count_tokens(self.segments[:place])
+
+    @property
+    def exactness(self) -> Exactness:
+        """The class of what the state says next."""
+        return worst(NUMERIC, *(segment.exactness for segment in self.segments))
+
+    def set_segment(self, place: int, segment: Segment) -> None:
+        """Put a segment in the place of another one."""
+        self.segments = (*self.segments[:place], segment, *self.segments[place + 1 :])
+
+    def next_spot(self, tokens: int) -> int:
+        """Return the rotary position of a token that follows the first ``tokens``."""
+        if tokens == 0:
+            return 0
+        return int(self.rope.of(torch.tensor([tokens - 1])).max()) + 1
+
+    def cut_cache(self, tokens: int, reason: str = '') -> None:
+        """Let the cache forget all but the first ``tokens``, or more where it cannot go there."""
+        held = len(self.held)
+        if tokens < held:
+            near = self.held.reachable(tokens)
+            if near < tokens:
+                reason = f'a sliding window has lost what is before token {tokens}'
+            self.held.crop(near)
+            self.logits = None
+            self.reason = reason
+        self.rope.cut(len(self.held))
+        self.taint.cut(len(self.held))
+
+    def cut(self, tokens: int) -> None:
+        """Forget all but the first ``tokens``, in table and cache."""
+        if tokens >= self.tokens:
+            return
+        self.cut_cache(tokens)
+        self.segments = first_tokens(self.segments, tokens)
+        self.logits = None
+
+    def catch_up(self) -> int:
+        """Compute every token that the cache lacks, and let the policy do its work; count them."""
+        before = self.computed
+        held = len(self.held)
+        for place, segment in enumerate(self.segments):
+            first = self.start(place)
+            if first + len(segment.tokens) > held:
+                self._compute(place, first, max(held - first, 0))
+                held = len(self.held)
+        if self.computed > before:
+            self._settle()
+            starts = {self.start(place) for place in range(len(self.segments))}
+            self.held.forget_others({*starts, self.tokens})
+        self.reason = ''
+        return self.computed - before
+
+    def next_logits(self) -> Tensor:
+        """Return what follows the last token (vocabulary,); computes it anew if need be."""
+        self.catch_up()
+        if self.logits is None:
+            self.cut_cache(self.whole(self.tokens - 1))
+            self.catch_up()
+        assert self.logits is not None, 'logits of an empty state'
+        return self.logits
+
+    def whole(self, tokens: int) -> int:
+        """Return the greatest length up to ``tokens`` that cuts no image."""
+        for place, segment in enumerate(self.segments):
+            first = self.start(place)
+            span = image_span(segment, self.model.image_token)
+            if span is not None and first + span[0] < tokens < first + span[1]:
+                return first + span[0]
+        return tokens
+
+    @contextmanager
+    def all_or_nothing(self, kept: int) -> Iterator[None]:
+        """Restore the table after an exception; what is behind ``kept`` is computed when needed.
+
+        Args:
+            kept: the first tokens, whose keys and values the edit does not touch.
+        """
+        segments, logits, computed = self.segments, self.logits, self.computed
+        rope, taint = self.rope.fork(), self.taint.copy()
+        held = len(self.held)
+        self.held.remember()
+        try:
+            yield
+        except BaseException as error:
+            self.cut_cache(kept)
+            self.segments, self.rope, self.taint = segments, rope, taint
+            self.logits = logits if len(self.held) == held else None
+            self.computed = computed
+            self.reason = f'an edit failed: {type(error).__name__}'
+            raise
+
+    def fork(self) -> StateBody:
+        """Return a body with the same content; neither changes the other."""
+        twin = StateBody(
+            self.model, self.pool, self.policy, self.budget_bytes, self.held.fork()
+        )
+        twin.segments, twin.logits = self.segments, self.logits
+        twin.rope, twin.taint = self.rope.fork(), self.taint.copy()
+        twin.reason = self.reason
+        return twin
+
+    def stale(self) -> dict[str, int]:
+        """Return segment -> the oldest epoch that fed it and is not shown any more."""
+        shown = {segment.epoch for segment in self.segments}
+        found = dict[str, int]()
+        for place, segment in enumerate(self.segments):
+            first = self.start(place)
+            parts = self.taint.parts(first, first + len(segment.tokens))
+            gone = {epoch for _, epochs in parts for epoch in epochs} - shown
+            if gone:
+                found[segment.name] = min(epoch for epoch in gone if epoch is not None)
+        return found
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.held.close()
+        self.segments, self.logits, self.reason = (), None, ''
+        self.rope.cut(0)
+        self.taint.cut(0)
+
+    def _compute(self, place: int, start: int, done: int) -> None:
+        """Compute what a segment lacks behind its first ``done`` tokens."""
+        segment = self.segments[place]
+        if done == 0:
+            self.held.remember()
+        for first, end in _pieces(segment, done, self.model.image_token):
+            part = segment.tokens[first:end]
+            image = segment.image if self.model.image_token in part else None
+            if image is not None and image.tensors is None:
+                raise MissingImage(segment.name, image.sha256)
+            spots = self.model.spots(part, image, self.next_spot(start + first))
+            with self.held.all_or_nothing():
+                logits = self.model.forward(self.held.cache, part, spots, image, 1)
+            self.rope.extend(start + first, spots)
+            epochs = () if segment.epoch is None else (segment.epoch,)
+            self.taint.extend(start + first, frozenset(epochs))
+            self.logits = logits[-1]
+            self.computed += end - first
+        past = worst(NUMERIC, *(one.exactness for one in self.segments[:place]))
+        own = segment.exactness if done else NUMERIC
+        self.set_segment(place, replace(segment, exactness=worst(past, own)))
+
+    def _settle(self) -> None:
+        """Let the policy drop and encode what is due; note which segments that has touched."""
+        session = self.held.session
+        if session is None or self.policy.lossless:
+            return
+        self.pin()
+        self.held.commit()
+        self.note_losses()
+
+    def pin(self) -> None:
+        """Protect the stable segments, as far as the budget allows."""
+        session = self.held.session
+        assert session is not None
+        session.pins.clear()
+        for place, segment in enumerate(self.segments):
+            if segment.name in STABLE and segment.tokens:
+                first = self.start(place)
+                try:
+                    session.pin(first, first + len(segment.tokens))
+                except (BudgetError, EvictedError):
+                    continue
+
+    def note_losses(self) -> None:
+        """Mark the segments of which the policy has dropped or encoded something."""
+        lost = approximate(self.policy.name)
+        for place, segment in enumerate(self.segments):
+            first = self.start(place)
+            if segment.exactness.exact and not self.is_raw(first, first + len(segment.tokens)):
+                self.set_segment(place, replace(segment, exactness=lost))
+
+    def is_raw(self, first: int, end: int) -> bool:
+        """Say whether all tokens of [first, end) are held as they were computed."""
+        session = self.held.session
+        if session is None or self.policy.lossless:
+            return True
+        return self.policy.raw_dtype is None and all(
+            bool((((row.open.positions >= first) & (row.open.positions < end)).sum(1)
+                  == end - first).all())
+            for row in session.rows.values()
+        )
+
+    def holds(self, first: int, end: int) -> bool:
+        """Say whether no token of [first, end) was dropped."""
+        session = self.held.session
+        return session is None or all(row.holds(first, end) for row in session.rows.values())
+
+
+def _pieces(
+    segment: Segment, done: int, image_token: int | None
+) -> Sequence[tuple[int, int]]:
+    """Return first and last place + 1 of what goes through the model at once."""
+    span = image_span(segment, image_token)
+    pieces, first = list[tuple[int, int]](), done
+    while first < len(segment.tokens):
+        end = min(first + PIECE, len(segment.tokens))
+        if span is not None and span[0] < end < span[1]:
+            end = span[0] if span[0] > first else span[1]
+        pieces.append((first, end))
+        first = end
+    return pieces
