@@ -7,7 +7,7 @@ Knows bodies and fingers; knows no tasks.
 from __future__ import annotations
 
 import numpy as np
-from sim.model import FINGERS
+from sim.model import ARM, FINGERS
 from sim.mujoco_arm import MujocoArm
 
 
@@ -26,6 +26,15 @@ def is_held(arm: MujocoArm, index: int) -> bool:
 def touches_fingers(arm: MujocoArm, index: int) -> bool:
     """Say whether any finger touches an entity."""
     return any(_touching_fingers(arm, index))
+
+
+def touches_arm(arm: MujocoArm, index: int) -> bool:
+    """Say whether anything of the arm touches an entity."""
+    data, model = arm.world.data, arm.world.model
+    geoms = data.contact.geom[:data.ncon]
+    mine = model.geom_bodyid[geoms] == arm.world.body(index)
+    others = geoms[mine[:, ::-1]]   # what the entity's geoms touch
+    return bool((model.geom_contype[others] == ARM).any())
 
 
 def _touching_fingers(arm: MujocoArm, index: int) -> list[bool]:
