@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sim.expert import Expert, Moves
 from sim.mujoco_arm import CONTROL_PERIOD_S, MujocoArm
-from sim.oracle import oracle_plan, OracleStep
+from sim.oracle import Manner, oracle_plan, OracleStep
 from sim.scene import SceneSpec
 from sim.tasks import Task
 
@@ -41,7 +41,7 @@ class Episode:
 
 
 def run_episode(arm: MujocoArm, scene: SceneSpec, task: Task, expert: Expert,
-                observer: Observer | None = None) -> Episode:
+                observer: Observer | None = None, manner: Manner = 'normal') -> Episode:
     """Reset the arm to a scene and do a task there.
 
     Args:
@@ -50,10 +50,11 @@ def run_episode(arm: MujocoArm, scene: SceneSpec, task: Task, expert: Expert,
         task: what to do.
         expert: moves the arm.
         observer: called after every tick.
+        manner: how the oracle does it.
     """
     arm.reset(scene)
     watch = observer or (lambda _: None)
-    steps = oracle_plan(task, scene)
+    steps = oracle_plan(task, scene, manner)
     for step in steps:
         for positions in _motion(arm, step, expert):
             arm.command(dict(zip(arm.joint_names, map(float, positions), strict=True)))

@@ -10,7 +10,7 @@ therefore breaks away above a speed of the tool. Knows no plans; never told what
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import math
 
 import numpy as np
@@ -27,8 +27,8 @@ NEAR_M = 0.03           # sideways from the tool to the thing: the fingers are a
 PUSH_NEAR_M = 0.10      # the same for a push, which begins beside the thing
 SHUT_M = 0.02           # fingers nearer to the middle are shut
 LOW_M = 0.12            # the tool is on its way down
-SHIFT_M = (0.045, 0.07)
-FAR_M = (0.10, math.inf)
+SHIFTS_M = ((0.045, 0.07), (0.045, 0.14), (0.045, math.inf))  # the first with room enough
+FAR_M = ((0.10, math.inf),)
 CARRIED_M = 0.13        # height of the tool above which a thing is carried
 UNDER_WAY = 0.35        # share of the way to the place from which on the thing may be dropped
 LATEST = 0.75           # and from which on it is, free place or not
@@ -50,6 +50,7 @@ class Mischief:
         self._arm, self._mishap, self._rng = arm, mishap, mishap.rng(2)
         self.happened_s: float | None = None
         self._lost_s: float | None = None
+        self._was_near = False
         self._tool = tool_at(arm)[0]
         self._time_s = arm.time_s
         steps: dict[str, Callable[[], None]] = {
@@ -64,30 +65,33 @@ class Mischief:
 
     def _move_before_grasp(self) -> None:
         """Shift the thing once the fingers come near it."""
-        if self.happened_s is not None:
+        if self._was_near:
             return
         tool, _ = tool_at(self._arm)
         thing = self._arm.world.centre(self._mishap.thing)
         aside = math.hypot(*(tool - thing)[:2])
         shut = self._arm.positions[-1] < SHUT_M     # as for a push
         if tool[2] < LOW_M and aside < (PUSH_NEAR_M if shut else NEAR_M):
-            self._hand(*SHIFT_M)
+            self._was_near = True
+            self._hand(SHIFTS_M)
 
     def _move_in_time(self) -> None:
         """Move the thing far away when it is time."""
         if self.happened_s is None and self._arm.time_s >= self._mishap.at_s:
-            self._hand(*FAR_M)
+            self._hand(FAR_M)
 
-    def _hand(self, least_m: float, most_m: float) -> None:
+    def _hand(self, distances_m: Sequence[tuple[float, float]]) -> None:
         """Move the thing, unless the arm touches it or there is no room."""
         index = self._mishap.thing
         if touches_arm(self._arm, index):
             return
         here = pose_of(self._arm, index)[:2]
-        spot = draw_spot(self._arm, index, self._rng, here, least_m, most_m)
-        if spot is not None:
-            self._arm.world.move(index, spot)
-            self.happened_s = self._arm.time_s
+        for least_m, most_m in distances_m:
+            spot = draw_spot(self._arm, index, self._rng, here, least_m, most_m)
+            if spot is not None:
+                self._arm.world.move(index, spot)
+                self.happened_s = self._arm.time_s
+                return
 
     def _drop(self) -> None:
         """Let the fingers lose the thing once, above a free place if there is one."""
@@ -118,9 +122,8 @@ class Mischief:
         tool, now_s = tool_at(self._arm)[0], self._arm.time_s
         speed = math.dist(tool, self._tool) / max(now_s - self._time_s, 1e-6)
         self._tool, self._time_s = tool, now_s
-        held = is_held(self._arm, self._mishap.thing)
         if self._lost_s is None:
-            if held and speed > SLICK_SPEED_M_S:
+            if speed > SLICK_SPEED_M_S and is_held(self._arm, self._mishap.thing):
                 self._lose()
         elif self._is_over():
             self._mishap_over()

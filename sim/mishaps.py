@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What may go wrong with a task, drawn from a seed, and scenes prepared for it.
 
-- 'moved': a hand shifts the thing by 4 to 7 cm when the fingers come near it for the first time.
+- 'moved': when the fingers come near the thing for the first time, a hand shifts it by 4 to 7 cm,
+  or farther where there is no room.
 - 'dropped': once, on the way, the fingers lose the thing, and it lies at a free place.
 - 'blocked': another thing stands where this one should go, until a person clears it away.
 - 'slick': the fingers lose the thing whenever they carry it at the usual speed.

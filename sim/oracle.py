@@ -7,12 +7,15 @@ motion; a robot never sees it. Knows no joints and no time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import math
+from typing import Literal
 
 from sim.entity import Entity, HALF_HEIGHT_M
 from sim.scene import SceneSpec
 from sim.tasks import Task
+
+Manner = Literal['normal', 'slowly', 'low']
 
 HOVER_M = 0.20
 GRASP_M = {'cube': 0.030, 'ball': 0.028, 'cylinder': 0.035}
@@ -23,6 +26,7 @@ PUSH_HEIGHT_M = 0.020
 PUSH_OPENING = 0.2          # two finger tips side by side keep the thing from turning away
 PUSH_RUN_UP_M = 0.075
 PUSH_STANDOFF_M = 0.115     # tool to the bin's centre at the end: the thing touches the bin
+SLOW = 0.35
 SPEED = {'grasp': 0.5, 'place': 0.5, 'push': 0.4, 'lift': 0.7, 'move': 0.8}
 
 
@@ -43,10 +47,30 @@ class OracleStep:
     speed: float
 
 
-def oracle_plan(task: Task, scene: SceneSpec) -> list[OracleStep]:
-    """Steps that fulfil a task; none if the thing is absent."""
+def oracle_plan(task: Task, scene: SceneSpec, manner: Manner = 'normal') -> list[OracleStep]:
+    """Steps that fulfil a task; none if the thing is absent.
+
+    Args:
+        task: what to do.
+        scene: where things are.
+        manner: 'slowly' takes SLOW of the usual speeds, 'low' grasps at LOW_GRASP_M.
+    """
     if task.kind == 'absent':
         return []
+    steps = _plan(task, scene)
+    if manner == 'slowly':
+        return [replace(step, speed=SLOW * step.speed) for step in steps]
+    if manner == 'low':
+        return [_lowered(step) if step.skill == 'grasp' else step for step in steps]
+    return steps
+
+
+def _lowered(step: OracleStep) -> OracleStep:
+    x, y, _, yaw = step.target
+    return replace(step, target=(x, y, LOW_GRASP_M, yaw))
+
+
+def _plan(task: Task, scene: SceneSpec) -> list[OracleStep]:
     a = scene.entities[task.a]
     if task.kind == 'pick':
         return [*_take(a), _step('hold', a.x, a.y, HOVER_M, 0.0)]

@@ -109,6 +109,7 @@ class World:
         self._place(body, (x, y, self.scene.entities[index].half_height_m), yaw)
         first = self.model.body_dofadr[body]
         self.data.qvel[first:first + 6] = 0.0
+        self.update()
 
     def set_grip(self, friction: float) -> None:
         """Set the sliding friction between the fingers and whatever they touch."""
