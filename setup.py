@@ -31,6 +31,7 @@ EXTRAS = {
     'cloud': [
         'grpcio-health-checking>=1.85.1,<2',
         'grpcio-reflection>=1.85.1,<2',
+        'llguidance>=1.3,<2',
         'pillow>=10',
         'safetensors>=0.5,<1',
         'tokenizers>=0.21,<1',

@@ -130,9 +130,17 @@ SPELLED = Symbols(lambda word: f'"{word}"', '"<" /0[0-9][0-9]|1[01][0-9]|12[0-7]
 """For tokenizers without tokens of their own for words and locations."""
 
 
-def act_grammar(vocabulary: Vocabulary, hand_holds: bool, symbols: Symbols) -> str:
-    """Return the Lark grammar of the acts that make sense with an empty or a full hand."""
-    rules = _holding_rules(vocabulary) if hand_holds else _empty_rules(vocabulary)
+def act_grammar(
+    vocabulary: Vocabulary, hand_holds: bool, symbols: Symbols, refusable: bool = True
+) -> str:
+    """Return the Lark grammar of the acts that make sense with an empty or a full hand.
+
+    Unless ``refusable``, no act says that the thing is not there.
+    """
+    rules = _holding_rules(vocabulary) if hand_holds else _seen_rules(vocabulary)
+    if refusable and not hand_holds:
+        names = ' | '.join(vocabulary.kinds)
+        rules.append(('absent', f'" There is no " ({names}) "." (<look> | <stop>)'))
     lines = ['start: ' + ' | '.join(name for name, _ in rules)]
     lines += [f'{name}: {body}' for name, body in rules]
     kinds = vocabulary.kinds.values()
@@ -150,9 +158,8 @@ def lesson_grammar(vocabulary: Vocabulary, symbols: Symbols) -> str:
     return _with_words('\n'.join(lines), symbols.word)
 
 
-def _empty_rules(vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    names = ' | '.join(vocabulary.kinds)
-    rules = [('absent', f'" There is no " ({names}) "." (<look> | <stop>)')]
+def _seen_rules(vocabulary: Vocabulary) -> list[tuple[str, str]]:
+    rules = []
     for kind in vocabulary.kinds.values():
         if kind.graspable:
             ends = ['"." (<look> | <grasp> (<slowly> | <low>)?)']

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from cloud_backbone.act import Symbols
+from cloud_backbone.grammar_matcher import GrammarMatcher
 from cloud_backbone.plan_grammar import (
     bin_of,
     Choice,
@@ -37,8 +39,19 @@ class TextCodec(Protocol):
     location_ids: Tensor | None
     """Tokens of the 128 locations (128,), or None if locations are spelled."""
 
+    symbols: Symbols
+    """How words and locations are written in a grammar."""
+    end_id: int
+    """Token that ends an answer."""
+
     def encode(self, text: str) -> Sequence[int]:
         """Return the tokens of a piece of text, without special tokens."""
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens."""
+
+    def matcher(self, grammar: str) -> GrammarMatcher:
+        """Return a matcher at the beginning of a Lark grammar."""
 
 
 @dataclass
@@ -54,6 +67,16 @@ class PlanLanguage:
         if texts not in self._tries:
             self._tries[texts] = build_trie(texts, self.codec.encode)
         return self._tries[texts]
+
+
+def locate(bins: Tensor) -> tuple[float, float]:
+    """Return the expected bin around the likeliest of probabilities (bins,), and their sum."""
+    peak = int(bins.argmax())
+    first = max(peak - LOCATION_WINDOW, 0)
+    near = bins[first : peak + LOCATION_WINDOW + 1].double()
+    mass = float(near.sum())
+    index = first + float(near @ torch.arange(len(near)).double()) / max(mass, 1e-30)
+    return min(index, LOCATION_BINS - 1), mass
 
 
 class PlanWriter:
@@ -135,14 +158,9 @@ class PlanWriter:
     def _locate(self, probabilities: Tensor) -> list[int]:
         location_ids = self._language.codec.location_ids
         assert location_ids is not None
-        bins = probabilities[location_ids]
-        peak = int(bins.argmax())
-        first = max(peak - LOCATION_WINDOW, 0)
-        near = bins[first : peak + LOCATION_WINDOW + 1].double()
-        mass = float(near.sum())
+        index, mass = locate(probabilities[location_ids])
         self.probabilities.append(mass)
-        index = first + float(near @ torch.arange(len(near)).double()) / max(mass, 1e-30)
-        value = value_of(min(index, LOCATION_BINS - 1))
+        value = value_of(index)
         return [int(location_ids[bin_of(value)]), *self._next_move(value)]
 
     def _follow(self, node: TrieNode) -> list[int]:

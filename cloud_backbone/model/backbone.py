@@ -17,6 +17,7 @@ from cloud_backbone.errors import StartError
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.policy import Policy
 from cloud_backbone.sighting import Sighting
+from cloud_backbone.task_memory import TaskMemory
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
@@ -35,6 +36,8 @@ class Prompt:
     """How many of the first tokens depend on the instruction alone, not on the image."""
     rope_positions: Tensor | None = None
     """Positions by axis (axes, tokens) for models that place image tokens in space."""
+    parts: tuple[tuple[str, int], ...] = ()
+    """Name and number of tokens of each segment, in order; together they are all tokens."""
     vital: tuple[int, int] | None = None
     """First place and last place + 1 of what no policy may drop before the answer is written."""
 
@@ -88,8 +91,15 @@ class Backbone(Protocol):
     can_compress: bool
     """Whether caches may have other policies than ``full``, and budgets."""
 
-    def prompt(self, instruction: str) -> Prompt:
-        """Return the tokens that ask for a plan."""
+    has_agent_words: bool
+    """Whether it was taught the agent's words, and can take a memory."""
+
+    def prompt(self, instruction: str, memory: TaskMemory | None = None) -> Prompt:
+        """Return the tokens that ask for a plan, or, with a memory, for the next act.
+
+        Raises:
+            ValueError: the memory is not in the agent's language.
+        """
 
     def see(self, images: Sequence[Image]) -> list[Scene]:
         """Encode images of ``image_size``."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import re
 from typing import Any
 
+from cloud_backbone.agent_words import entry_text, hand_text, lesson_text, read_lesson
 from cloud_backbone.constrained_decoding import PlanLanguage
 from cloud_backbone.errors import StartError
 from cloud_backbone.kv_cache.block_pool import BlockPool
@@ -25,6 +26,7 @@ from cloud_backbone.model.checkpoint_files import fingerprint, load_model
 from cloud_backbone.model.foreign_processor import load_processor
 from cloud_backbone.model.text_codec import TokenizerCodec
 from cloud_backbone.plan_vocabulary import Vocabulary
+from cloud_backbone.task_memory import Purpose, TaskMemory
 import numpy as np
 from PIL import Image as PillowImage
 import torch
@@ -40,6 +42,14 @@ BRIEFING = (
     '" The red cube is at <042><069>, the blue bin at <101><050>. Plan: reach A, grasp A, lift, '
     'move B, place B, lift, home." or " There is no red cube. Stop." The instruction: '
 )
+AGENT_BRIEFING = (
+    'You steer a robot arm that sees this picture, one call at a time. A point is <x><y> with '
+    'three digits each, 000 to 127, from the top left. Tools: <look> <grasp> <place> <stack> '
+    '<push> <release> <ask> <done> <stop>; <slowly> or <low> may follow. Answer in one of these '
+    'forms only: " The red cube is at <042><069>, the blue bin at <101><050>.<grasp>" or '
+    '"<holding> the red cube, the blue bin at <101><050>.<place>" or " There is no red '
+    'cube.<look>", or after <trial_failed> "<lesson> the red cube<slips>". The goal: '
+)
 
 
 class ForeignBackbone:
@@ -47,6 +57,8 @@ class ForeignBackbone:
 
     can_batch = False
     latent_size = 0
+    has_agent_words = True
+    """Such a model is told what the words mean."""
 
     def __init__(self, model: Any, processor: Any, vocabulary: Vocabulary, digest: str) -> None:
         self.language = PlanLanguage(vocabulary, TokenizerCodec(processor.tokenizer))
@@ -69,14 +81,22 @@ class ForeignBackbone:
         model = load_model(path, device)
         return cls(model, load_processor(path), Vocabulary.load(path), fingerprint(path))
 
-    def prompt(self, instruction: str) -> Prompt:
+    def prompt(self, instruction: str, memory: TaskMemory | None = None) -> Prompt:
         """Return the checkpoint's own chat layout: text first, then the image."""
-        if instruction not in self._prompts:
+        said = MARKUP.sub(' ', instruction).strip()
+        text = BRIEFING + said if memory is None else self._agent_text(said, memory)
+        if text not in self._prompts:
             if len(self._prompts) >= 64:
                 self._prompts.clear()
-            text = self._template(BRIEFING + MARKUP.sub(' ', instruction).strip())
-            self._prompts[instruction] = self._build(self._inputs(text, _blank()))
-        return self._prompts[instruction]
+            self._prompts[text] = self._build(self._inputs(self._template(text), _blank()))
+        return self._prompts[text]
+
+    def _agent_text(self, instruction: str, memory: TaskMemory) -> str:
+        vocabulary = self.language.vocabulary
+        lessons = [lesson_text(read_lesson(text, vocabulary)) for text in memory.lessons]
+        history = [entry_text(entry, vocabulary) for entry in memory.entries]
+        hand = hand_text(memory.hand_holds, memory.purpose is Purpose.REFLECT)
+        return '\n'.join([AGENT_BRIEFING + instruction, *lessons, *history, hand])
 
     def see(self, images: Sequence[Image]) -> list[Scene]:
         """Prepare the pixels of each image."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cloud_backbone.act import SPELLED
 from cloud_backbone.constrained_decoding import PlanLanguage
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.compressed_cache import tentative_cache
@@ -20,10 +21,11 @@ from cloud_backbone.model.checkpoint_files import fingerprint, load_model, load_
 from cloud_backbone.model.configuration import COLOURS, KINDS, PATCH_TOKENS
 from cloud_backbone.model.dense_head import Candidates
 from cloud_backbone.model.distilled_vlm import CACHE_NAME, TendonVlmForConditionalGeneration
-from cloud_backbone.model.prompt import image_ids, instruction_ids
+from cloud_backbone.model.prompt import image_ids, instruction_ids, memory_parts
 from cloud_backbone.model.text_codec import TokenizerCodec
 from cloud_backbone.plan_vocabulary import Vocabulary
 from cloud_backbone.sighting import Sighting
+from cloud_backbone.task_memory import TaskMemory
 import numpy as np
 import torch
 from torch import Tensor
@@ -46,7 +48,9 @@ class TendonBackbone:
     ) -> None:
         config: Any = model.config
         side = config.vision_config.image_size
-        self.language = PlanLanguage(vocabulary, TokenizerCodec(tokenizer))
+        codec = TokenizerCodec(tokenizer)
+        self.language = PlanLanguage(vocabulary, codec)
+        self.has_agent_words = codec.symbols is not SPELLED
         self.fingerprint = digest
         self.image_size = (side, side)
         self.latent_size: int = config.latent_size
@@ -62,13 +66,20 @@ class TendonBackbone:
         model = load_model(path, device)
         return cls(model, load_processor(path), Vocabulary.load(path), fingerprint(path))
 
-    def prompt(self, instruction: str) -> Prompt:
-        """Return begin token, instruction, image."""
-        words = instruction_ids(self._tokenizer, instruction)
+    def prompt(self, instruction: str, memory: TaskMemory | None = None) -> Prompt:
+        """Return begin token, instruction, image; with a memory all of it between them."""
+        if memory is None:
+            parts = [('goal', instruction_ids(self._tokenizer, instruction)), ('scene', [])]
+        else:
+            vocabulary = self.language.vocabulary
+            parts = memory_parts(self._tokenizer, vocabulary, instruction, memory)
+        words = [token for _, tokens in parts for token in tokens]
+        parts[-1] = ('scene', [*parts[-1][1], *self._image_ids])
         stable = len(words) + 1
         tokens = (*words, *self._image_ids)
         # Objects say where things are, and the end of the image gathers what the answer needs.
-        return Prompt(tokens, stable, vital=(stable + PATCH_TOKENS, len(tokens)))
+        sizes = tuple((name, len(part)) for name, part in parts)
+        return Prompt(tokens, stable, parts=sizes, vital=(stable + PATCH_TOKENS, len(tokens)))
 
     @torch.inference_mode()
     def see(self, images: Sequence[Image]) -> list[Scene]:

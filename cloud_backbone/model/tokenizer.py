@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tokenizer: byte-level BPE that spells any text, plus location and special tokens.
+"""The tokenizer: byte-level BPE that spells any text, plus location, agent and special tokens.
 
 Training is deterministic: the same texts in the same order give the same file. Every word of
 a plan is one token. Knows the words of plans; knows no model.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cloud_backbone.agent_words import AGENT_TOKENS
 from cloud_backbone.model.configuration import COLOURS, KINDS
 from cloud_backbone.model.general_words import GENERAL_WORDS
 from cloud_backbone.plan_grammar import compose, LOCATION_TOKENS, PlanDraft, SKELETONS
@@ -36,6 +37,7 @@ def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     corpus = [*texts, *_general_texts(), *(_plan_texts() * WORD_WEIGHT)]
     tokenizer.train_from_iterator(corpus, trainer)
     tokenizer.add_tokens([AddedToken(text, normalized=False) for text in LOCATION_TOKENS])
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in AGENT_TOKENS])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token='<pad>',
@@ -48,6 +50,11 @@ def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
         },
         clean_up_tokenization_spaces=False,
     )
+
+
+def add_agent_words(tokenizer: PreTrainedTokenizerFast) -> None:
+    """Add the agent's words to a tokenizer that was trained without them."""
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in AGENT_TOKENS])
 
 
 def word_id(tokenizer: PreTrainedTokenizerFast, word: str) -> int:
