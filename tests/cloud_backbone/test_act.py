@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts as data, text and grammar."""
 
-from cloud_backbone.act import Act, act_grammar, compose_act, lesson_grammar, parse_act, SPELLED
-from cloud_backbone.act import thought_of_act
+from cloud_backbone.act import (
+    Act,
+    act_grammar,
+    compose_act,
+    lesson_grammar,
+    parse_act,
+    SPELLED,
+    thought_of_act,
+)
 from cloud_backbone.plan_grammar import value_of
 from cloud_backbone.plan_vocabulary import Thing, Vocabulary
 from cloud_backbone.task_memory import Manner, Tool

@@ -9,7 +9,8 @@ from cloud_backbone.plan_grammar import value_of
 from cloud_backbone.plan_vocabulary import Thing, Vocabulary
 from cloud_backbone.task_memory import Manner, Tool
 from fakes.scripted_backbone import ByteCodec, END, VOCABULARY
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 import pytest
 import torch
 
