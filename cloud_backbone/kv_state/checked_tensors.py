@@ -59,12 +59,16 @@ def encode(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> list[memor
     return [memoryview(len(raw).to_bytes(PREFIX, 'little') + raw), *parts]
 
 
-def decode(buffer: Any, name: str = 'snapshot') -> tuple[dict[str, Tensor], dict[str, Any]]:
+def decode(
+    buffer: Any, name: str = 'snapshot', damaged: list[str] | None = None
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors, which lie in the buffer, and the words.
 
     Args:
         buffer: a writable buffer (a private map of a file); not changed.
         name: of the file, for messages.
+        damaged: where it is given, names of damaged tensors are added to it, and the others are
+            returned; a header that is damaged still raises.
 
     Raises:
         Corrupt: a byte is not as it was written; it names the header or the tensor.
@@ -78,14 +82,17 @@ def decode(buffer: Any, name: str = 'snapshot') -> tuple[dict[str, Tensor], dict
     for key, entry in header.items():
         first, end = entry['data_offsets']
         part = view[start + first : start + end]
-        if zlib.crc32(part) != checks[key]:
-            raise Corrupt(f'{name}: tensor {key}', 'its checksum does not fit')
+        if len(part) != end - first or zlib.crc32(part) != checks[key]:
+            if damaged is None:
+                raise Corrupt(f'{name}: tensor {key}', 'its checksum does not fit')
+            damaged.append(key)
+            continue
         dtype, shape = DTYPES[entry['dtype']], entry['shape']
         count = math.prod(shape)
         flat = torch.frombuffer(buffer, dtype=dtype, count=count, offset=start + first) \
             if count else torch.empty(0, dtype=dtype)
         tensors[key] = flat.view(shape)
-    if start + end != len(view):
+    if start + end != len(view) and not damaged:
         raise Corrupt(f'{name}: end', f'{len(view)} bytes are there, {start + end} were written')
     return tensors, json.loads(said[META])
 
