@@ -53,7 +53,8 @@ class Entity:
         rgb: painted colour, 0..1.
         scale: factor on the nominal size.
         mass_kg: mass of an object; bins have their own.
-        flatness: further factor on the height of an object; a flat ball is an ellipsoid.
+        firm: share of an object's height, from below, that resists what touches it; what is above
+            is as soft as air.
     """
 
     kind: str
@@ -69,7 +70,7 @@ class Entity:
     rgb: tuple[float, float, float] = (0.5, 0.5, 0.5)
     scale: float = 1.0
     mass_kg: float = 0.08
-    flatness: float = 1.0
+    firm: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse kinds and colours that no other part could name."""
@@ -86,8 +87,8 @@ class Entity:
 
     @property
     def half_height_m(self) -> float:
-        """Half of the height [m], with scale and flatness applied."""
-        return HALF_HEIGHT_M[self.kind] * self.scale * self.flatness
+        """Half of the height [m], with the scale applied."""
+        return HALF_HEIGHT_M[self.kind] * self.scale
 
     @property
     def radius_m(self) -> float:

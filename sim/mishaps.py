@@ -6,7 +6,8 @@
 - 'dropped': once, on the way, the fingers lose the thing, and it lies at a free place.
 - 'blocked': another thing stands where this one should go, until a person clears it away.
 - 'slick': the fingers lose the thing whenever they carry it at the usual speed.
-- 'flat': the thing is so low that fingers at the usual height close above it.
+- 'flat': only the lowest 12 mm of the thing are firm, though it looks like any other: fingers at
+  the usual height find nothing to hold.
 - 'hand_move': a hand moves the thing to another free place at a given time.
 
 'flat' and 'blocked' are all in the scene that `prepare` makes; `sim.mischief` does the rest while
@@ -39,7 +40,7 @@ MISHAP_KINDS: tuple[MishapKind, ...] = get_args(MishapKind)
 MISHAPS: tuple[MishapKind, ...] = ('moved', 'dropped', 'blocked', 'slick', 'flat')
 """Those that a benchmark draws; 'hand_move' is an experiment of its own."""
 
-FLAT_HEIGHT_M = 0.012
+FIRM_M = 0.012
 _CARRIED: tuple[TaskKind, ...] = ('pick', 'put', 'stack')
 _TASKS: dict[MishapKind, tuple[TaskKind, ...]] = {
     'none': ('pick', 'put', 'stack', 'push', 'absent'),
@@ -116,9 +117,8 @@ def prepare(scene: SceneSpec, mishap: Mishap) -> SceneSpec:
 
 
 def flattened(entity: Entity) -> Entity:
-    """Return an object FLAT_HEIGHT_M high, standing on the table."""
-    flatness = 0.5 * FLAT_HEIGHT_M / (HALF_HEIGHT_M[entity.kind] * entity.scale)
-    return replace(entity, flatness=flatness, z=0.5 * FLAT_HEIGHT_M)
+    """Return an object that is firm up to FIRM_M above its bottom."""
+    return replace(entity, firm=FIRM_M / (2 * entity.half_height_m))
 
 
 def blocker(scene: SceneSpec, mishap: Mishap) -> int:

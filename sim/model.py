@@ -175,13 +175,17 @@ def _finish_arm(spec: mujoco.MjSpec) -> None:
 
 
 def _add_slot(spec: mujoco.MjSpec, name: str) -> None:
-    """Add a free body of one geom; its shape is set per scene."""
+    """Add a free body of one geom, and one that is only seen; their shapes are set per scene."""
     body = spec.worldbody.add_body(name=name, pos=[0, 0, -1])
     body.add_freejoint(name=name)
     body.add_geom(
         name=name, type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.022] * 3, mass=0.08, condim=6,
         contype=THING, conaffinity=ARM | THING | TABLE, material='paint',
         friction=[0.8, 0.005, 0.0008], solref=[0.006, 1.0],
+    )
+    body.add_geom(
+        name=f'{name}_look', type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.022] * 3, mass=0.0,
+        contype=0, conaffinity=0, material='paint', rgba=[0.0] * 4,
     )
 
 

@@ -58,6 +58,7 @@ class World:
         self._camera = self.model.camera(CAMERA_NAME).id
         self._camera_quat = self.model.cam_quat[self._camera].copy()
         self._slots: list[int] = []
+        self._solid = self.model.geom_contype != 0
         self._joint_addresses = [self.model.joint(name).qposadr[0] for name in JOINTS]
         self._right_finger = self.model.joint(MIMIC_JOINT).qposadr[0]
         self._free = [
@@ -164,10 +165,13 @@ class World:
         self._allow_contact(geoms, True)
         if entity.kind == 'bin':
             return
-        r, h = entity.radius_m, entity.half_height_m
-        sizes = {'cube': (r, r, h), 'ball': (r, r, h), 'cylinder': (r, h, 0.0)}
-        kind = 'flat ball' if entity.kind == 'ball' and h != r else entity.kind
-        self._shape(body, kind, sizes[entity.kind], entity.mass_kg)
+        half = (entity.radius_m, entity.radius_m, entity.half_height_m)
+        self._weigh(body, entity.kind, half, entity.mass_kg)
+        solid, look = geoms.start, geoms.start + 1
+        self._form(solid, entity.kind, half, entity.firm)
+        self._form(look, entity.kind, half)
+        self.model.geom_rgba[solid, 3] = float(entity.firm == 1.0)
+        self.model.geom_rgba[look, 3] = float(entity.firm < 1.0)
 
     def _fill_clutter(self, body: int, clutter: Clutter) -> None:
         self._place(body, (clutter.x, clutter.y, clutter.size[2]), clutter.yaw)
@@ -175,7 +179,9 @@ class World:
         self.model.geom_rgba[self._geoms(body), :3] = clutter.grey
         self._allow_contact(self._geoms(body), True)
         a, b, c = clutter.size
-        self._shape(body, 'cube', clutter.size, 8 * a * b * c * 1000.0)
+        self._weigh(body, 'cube', clutter.size, 8 * a * b * c * 1000.0)
+        self._form(self._geoms(body).start, 'cube', clutter.size)
+        self.model.geom_rgba[self._geoms(body), 3] = 1.0, 0.0
 
     def _empty(self, body: int, rank: int) -> None:
         """Park a slot far behind the arm, weightless and without contacts."""
@@ -188,26 +194,35 @@ class World:
         return slice(first, first + self.model.body_geomnum[body])
 
     def _allow_contact(self, geoms: slice, on: bool) -> None:
-        self.model.geom_contype[geoms] = THING if on else 0
-        self.model.geom_conaffinity[geoms] = (ARM | THING | TABLE) if on else 0
+        solid = self._solid[geoms]
+        self.model.geom_contype[geoms] = np.where(solid, THING, 0) if on else 0
+        self.model.geom_conaffinity[geoms] = np.where(solid, ARM | THING | TABLE, 0) if on else 0
 
-    def _shape(
-        self, body: int, kind: str, size: tuple[float, float, float], mass_kg: float
+    def _form(
+        self, geom: int, kind: str, half: tuple[float, float, float], firm: float = 1.0
     ) -> None:
-        """Turn the geom of a slot into a cube, ball or cylinder of this half size and mass."""
-        geom = self.model.body_geomadr[body]
-        self.model.geom_type[geom] = _SHAPES[kind]
-        self.model.geom_size[geom] = size
-        half = (size[0], size[0], size[1]) if kind == 'cylinder' else size
-        self.model.geom_aabb[geom] = [0, 0, 0, *half]
-        reach = {'cube': math.hypot(*size), 'cylinder': math.hypot(*size[:2])}
-        self.model.geom_rbound[geom] = reach.get(kind, max(size))
+        """Turn a geom into a cube, ball or cylinder of this half size, or the firm part of it."""
+        a, b, h = half[0], half[1], half[2] * firm
+        half, model = (a, b, h), self.model
+        form = 'flat ball' if kind == 'ball' and firm < 1.0 else kind
+        sizes = {'ball': (a, 0.0, 0.0), 'cylinder': (a, h, 0.0)}
+        reach = {'ball': a, 'flat ball': a, 'cylinder': math.hypot(a, h)}
+        model.geom_type[geom], model.geom_size[geom] = _SHAPES[form], sizes.get(form, half)
+        model.geom_aabb[geom] = [0, 0, 0, *half]
+        model.geom_rbound[geom] = reach.get(form, math.hypot(*half))
+        model.geom_pos[geom, 2] = h - h / firm
+        model.geom_sameframe[geom] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE
+
+    def _weigh(
+        self, body: int, kind: str, half: tuple[float, float, float], mass_kg: float
+    ) -> None:
+        """Give a slot the mass of an even cube, ball or cylinder."""
         a, b, c = np.square(half)
-        inertia = (b + c, a + c, a + b)
-        if kind == 'cylinder':
-            inertia = (0.75 * a + c, 0.75 * a + c, 1.5 * a)
-        elif kind != 'cube':
-            inertia = tuple(0.6 * moment for moment in inertia)
+        inertia = {
+            'cube': (b + c, a + c, a + b),
+            'ball': (1.2 * a,) * 3,
+            'cylinder': (0.75 * a + c, 0.75 * a + c, 1.5 * a),
+        }[kind]
         self.model.body_mass[body] = mass_kg
         self.model.body_inertia[body] = np.array(inertia) * mass_kg / 3.0
 
