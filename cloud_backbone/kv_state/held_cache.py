@@ -7,17 +7,22 @@ back to where a checkpoint of them was taken. Knows no segments and no model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from cloud_backbone.kv_cache import lifting
 from cloud_backbone.kv_cache.compressed_cache import CompressedCache
+from cloud_backbone.kv_cache.key_rotation import KeyRotation
 from cloud_backbone.kv_cache.kv_session import KVSession
 from cloud_backbone.kv_cache.kv_store import KVStore
 from cloud_backbone.kv_state.errors import UnsupportedModel
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
+
+Held = Mapping[int, tuple[Tensor, Tensor]]
+"""Layer -> keys and values (kv_heads, tokens, head_dim)."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,22 @@ class HeldCache:
                   for layer in self._others),
         )
 
+    @property
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """All checkpoints that were taken, the shortest first."""
+        return tuple(self._checkpoints[place] for place in sorted(self._checkpoints))
+
+    def load(
+        self, session: KVSession | None, now: Checkpoint, earlier: Iterable[Checkpoint]
+    ) -> None:
+        """Go on with the rows, layers and checkpoints that another cache of the model had."""
+        if isinstance(self.cache, CompressedCache):
+            assert session is not None, 'a compressed cache needs its session'
+            self.cache.begin().close()
+            self.cache.sessions = [session]
+        self._go_back(now)
+        self._checkpoints = {one.tokens: one for one in earlier}
+
     def crop(self, tokens: int) -> None:
         """Forget all but the first ``tokens``, a length that is ``reachable``."""
         assert self.reachable(tokens) == tokens, f'{tokens} tokens cannot be cropped to'
@@ -135,6 +156,36 @@ class HeldCache:
             ):
                 _set(layer, keys, values, len(self))
         return twin
+
+    def lift(self, first: int, end: int) -> Held:
+        """Return copies of the tokens [first, end) of a cache that holds all of them."""
+        lifted = dict[int, tuple[Tensor, Tensor]]()
+        session = self.session
+        if session is not None:
+            lifted.update(lifting.lift(session, first, end))
+        for index, layer in enumerate(self.cache.layers):
+            if not isinstance(layer, KVStore):
+                keys, values = layer.keys[0, :, first:end], layer.values[0, :, first:end]
+                lifted[index] = keys.clone(), values.clone()
+        return lifted
+
+    def put(self, held: Held, distance: int, rotation: Callable[[int], KeyRotation]) -> None:
+        """Append lifted tokens, their keys turned by ``distance`` positions.
+
+        Raises:
+            UnsupportedMove: keys of this model do not turn.
+            PoolFullError: there is no page left.
+        """
+        session, layers = self.session, self.cache.layers
+        rows = {index: one for index, one in held.items() if isinstance(layers[index], KVStore)}
+        if session is not None:
+            lifting.put(session, rows, distance, rotation)
+        for index, (key, value) in held.items():
+            if index not in rows:
+                turned = rotation(index).turn(key, distance) if distance else key
+                layers[index].update(turned[None], value[None])
+        if isinstance(self.cache, CompressedCache):
+            self.cache.align()
 
     def commit(self) -> None:
         """Let the policy drop and encode what is due."""

@@ -9,39 +9,22 @@ own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 import time
 
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.compressed_cache import DEFAULT_POOL_BYTES
 from cloud_backbone.kv_cache.policy import find_policy, Policy
-from cloud_backbone.kv_state import appending, turn_hand_over
+from cloud_backbone.kv_state import appending, replacing, splicing, turn_hand_over, verifying
 from cloud_backbone.kv_state.errors import LayoutError
-from cloud_backbone.kv_state.exactness import BIT, Exactness, worst
-from cloud_backbone.kv_state.receipt import Certificate, Mark, Receipt
+from cloud_backbone.kv_state.gate import CLOSED, Gate
+from cloud_backbone.kv_state.receipt import Certificate, Mark, Receipt, Stats
+from cloud_backbone.kv_state.replacing import Mode, RECOMPUTE
 from cloud_backbone.kv_state.segment import chain_hash, first_tokens, Segment, SegmentImage
 from cloud_backbone.kv_state.state_body import StateBody
 from cloud_backbone.kv_state.state_model import StateModel
+from cloud_backbone.kv_state.verifying import Divergence
 from torch import Tensor
 from transformers.cache_utils import Cache
-
-
-@dataclass(frozen=True)
-class Stats:
-    """What a state holds."""
-
-    tokens: int
-    byte_count: int
-    """Of every tensor, checkpoints included [B]."""
-    tokens_computed: int
-    """Tokens that went through the model by this state's own edits, since it was made."""
-    classes: dict[str, Exactness]
-    """Class of each segment."""
-    segment_tokens: dict[str, int]
-    freshest: int | None
-    """The newest observation epoch; None: there is none."""
-    min_crop_pos: int
-    """From here on every mark can be cropped to."""
 
 
 class KVState:
@@ -52,13 +35,16 @@ class KVState:
         pool: where pages come from; None: a pool of its own.
         policy: how tokens are kept.
         budget_bytes: the most that is kept between edits [B]; None: no limit.
-        body: what to go on with, in place of all other arguments.
+        gate: says which approximate edits are allowed; by default none is.
+        body: what to go on with, in place of model, pool, policy and budget.
     """
 
     def __init__(
         self, model: StateModel, pool: BlockPool | None = None, policy: str | Policy = 'full',
-        budget_bytes: int | None = None, *, body: StateBody | None = None,
+        budget_bytes: int | None = None, *, gate: Gate = CLOSED,
+        body: StateBody | None = None,
     ) -> None:
+        self.gate = gate
         found = find_policy(policy) if isinstance(policy, str) else policy
         self.body = body or StateBody(
             model, pool or BlockPool(DEFAULT_POOL_BYTES), found, budget_bytes
@@ -82,18 +68,17 @@ class KVState:
         self, name: str, tokens: Sequence[int], *, epoch: int | None = None,
         image: SegmentImage | None = None,
     ) -> Receipt:
-        """Add tokens to the last segment, or begin a later one.
+        """Add tokens to the last segment, or begin a later one of ``segment.LAYOUT``.
 
         Args:
-            name: one of ``segment.LAYOUT``, not before the last one that is there.
+            name: of the segment.
             tokens: ids, places of the image included.
             epoch: the observation that the tokens show.
             image: at most one per segment.
 
         Raises:
             LayoutError: there is a segment behind this one.
-            PoolFullError: there is no page left.
-            BudgetError: the policy drops nothing, and the budget cannot hold the tokens.
+            PoolFullError, BudgetError: there is no room; the state is as it was.
         """
         return self._edit(lambda body: appending.append(
             body, Segment(name, tuple(tokens), epoch, image)
@@ -106,7 +91,7 @@ class KVState:
             StaleMark: the tokens before it are not those that were there when it was taken.
             LostHistory: layers with a window, or a policy, have lost what would be the end.
         """
-        return self._edit(lambda body: appending.crop(body, to), BIT)
+        return self._edit(lambda body: appending.crop(body, to))
 
     def mark(self, before: str | None = None) -> Mark:
         """Return the place before a segment; by default the end.
@@ -118,12 +103,70 @@ class KVState:
         tokens = body.tokens if before is None else body.start(body.place(before))
         return Mark(tokens, chain_hash(first_tokens(body.segments, tokens)))
 
+    def commit_step(
+        self, history: Sequence[int], scene: Sequence[int], *, epoch: int | None = None,
+        image: SegmentImage | None = None,
+    ) -> Receipt:
+        """Take one step of the agent: scene and scratch go, history grows, a new scene comes.
+
+        Exact, and as cheap as the new tokens, however long the history is.
+
+        Args:
+            history: what the step was and what came of it; may be empty.
+            scene: what is seen now, places of the image included; may be empty.
+            epoch: the observation that the scene shows.
+            image: of the scene.
+
+        Raises:
+            PoolFullError: there is no page left; the state is as it was.
+        """
+        return self._edit(lambda body: replacing.commit_step(
+            body, Segment('history', tuple(history)), Segment('scene', tuple(scene), epoch, image)
+        ))
+
+    def replace(
+        self, name: str, tokens: Sequence[int], mode: Mode = RECOMPUTE, *,
+        epoch: int | None = None, image: SegmentImage | None = None,
+    ) -> Receipt:
+        """Put other tokens into a segment.
+
+        Args:
+            name: of a segment that is there.
+            tokens: ids, at least one.
+            mode: what becomes of the tokens behind it (``replacing.Edit``).
+            epoch: the observation that the tokens show.
+            image: of the new tokens.
+
+        Raises:
+            LayoutError: there is no such segment.
+            ApproxRefused: the gate does not allow the mode.
+            UnsupportedMove: the mode keeps tokens, and this cache cannot.
+        """
+        new = Segment(name, tuple(tokens), epoch, image)
+        return self._edit(lambda body: replacing.replace(body, new, mode, self.gate))
+
+    def drop(self, name: str, mode: Mode = RECOMPUTE) -> Receipt:
+        """Take a segment out. Raises as ``replace`` does."""
+        return self._edit(lambda body: replacing.drop(body, name, mode, self.gate))
+
+    def move(self, name: str, index: int, mode: Mode = RECOMPUTE) -> Receipt:
+        """Take a segment to another place in the order. Raises as ``replace`` does."""
+        return self._edit(lambda body: replacing.move(body, name, index, mode, self.gate))
+
+    def shift(self, distance: int) -> Receipt:
+        """Take all tokens to positions ``distance`` further; exact, nothing is computed.
+
+        Raises:
+            UnsupportedMove: this cache or the model's positions do not allow it.
+        """
+        return self._edit(lambda body: splicing.shift(body, distance))
+
     def fork(self, at: Mark | None = None) -> KVState:
         """Return a state with the same content, up to a mark; neither changes the other.
 
         Pages are shared until one side writes.
         """
-        child = KVState(self.body.model, body=self.body.fork())
+        child = KVState(self.body.model, gate=self.gate, body=self.body.fork())
         if at is not None:
             try:
                 child.crop(at)
@@ -143,7 +186,7 @@ class KVState:
             raise LayoutError('only a fork of this state can be promoted')
         self.body, child.body = its, mine
         child.close()
-        return self._receipt(0, 0.0, '', its.exactness)
+        return self._receipt(0, time.perf_counter())
 
     def begin(self, segments: Sequence[Segment]) -> int:
         """Crop to what these segments begin with; return how many of their tokens are held.
@@ -156,8 +199,6 @@ class KVState:
     def hold(self, segments: Sequence[Segment], spots: Tensor | None = None) -> Receipt:
         """Record that the cache holds exactly these segments now.
 
-        What the policy does not keep goes now.
-
         Args:
             segments: all of them, in order.
             spots: rotary positions (axes, tokens), where the model was given others than its
@@ -168,7 +209,7 @@ class KVState:
         """
         began = time.perf_counter()
         computed = turn_hand_over.hold(self.body, segments, spots)
-        return self._receipt(computed, began, '', self.body.exactness)
+        return self._receipt(computed, began)
 
     def greedy(self, count: int, name: str = 'scratch') -> list[int]:
         """Write the likeliest next tokens into a segment; return them.
@@ -188,6 +229,35 @@ class KVState:
     def next_logits(self) -> Tensor:
         """Return the logits of the next token (vocabulary,), float32."""
         return self.body.next_logits()
+
+    def verify(self, name: str | None = None) -> Divergence:
+        """Compare with a full computation beside it; approximate classes learn what was measured.
+
+        Args:
+            name: compare after each token of this segment; None: after the last token alone.
+
+        Raises:
+            MissingImage: an image has to be seen again and is not at hand.
+            PoolFullError: there is no room for a second copy.
+        """
+        return verifying.verify(self.body, name)
+
+    def repair(self) -> Receipt:
+        """Compute exactly what edits have left approximate.
+
+        Raises:
+            MissingImage: an image has to be seen again and is not at hand.
+            PoolFullError: there is no page left; the state is as it was.
+        """
+        return self._edit(verifying.repair)
+
+    def rehydrate(self) -> Receipt:
+        """Compute everything from the tokens again, whatever was lost.
+
+        Raises:
+            MissingImage: an image has to be seen again and is not at hand.
+        """
+        return self._edit(verifying.rehydrate)
 
     def certificate(self) -> Certificate:
         """Say on what the next answer rests."""
@@ -213,20 +283,18 @@ class KVState:
         """Forget everything; the state begins anew with its next token."""
         self.body.clear()
 
-    def _edit(
-        self, edit: Callable[[StateBody], int], does: Exactness = BIT
-    ) -> Receipt:
+    def _edit(self, edit: Callable[[StateBody], int]) -> Receipt:
         """Run an edit that counts the tokens that it computed."""
-        began = time.perf_counter()
-        reason = self.body.reason
-        computed = edit(self.body)
-        return self._receipt(computed, began, reason, worst(does, self.body.exactness))
+        began, body = time.perf_counter(), self.body
+        if len(body.held) < body.tokens and not body.reason:
+            body.reason = 'the cache was closed in between'
+        computed = edit(body)
+        reason, body.reason = body.reason, ''
+        return self._receipt(computed, began, reason if computed else '')
 
-    def _receipt(
-        self, computed: int, began: float, reason: str, exactness: Exactness
-    ) -> Receipt:
-        body = self.body
+    def _receipt(self, computed: int, began: float, reason: str = '') -> Receipt:
+        body, ms = self.body, (time.perf_counter() - began) * 1e3
         return Receipt(
-            exactness, body.tokens - computed, computed, body.prefix_hash(),
-            (time.perf_counter() - began) * 1e3 if began else 0.0, reason, body.stale(),
+            body.exactness, body.tokens - computed, computed, body.prefix_hash(), ms, reason,
+            body.stale(),
         )

@@ -49,3 +49,21 @@ class Certificate:
     """The newest observation epoch that fed it; None: no observation did."""
     stalest: int | None
     """The oldest one."""
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a state holds."""
+
+    tokens: int
+    byte_count: int
+    """Of every tensor, checkpoints included [B]."""
+    tokens_computed: int
+    """Tokens that went through the model by this state's own edits, since it was made."""
+    classes: dict[str, Exactness]
+    """Class of each segment."""
+    segment_tokens: dict[str, int]
+    freshest: int | None
+    """The newest observation epoch; None: there is none."""
+    min_crop_pos: int
+    """From here on every mark can be cropped to."""

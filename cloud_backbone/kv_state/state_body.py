@@ -12,19 +12,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from cloud_backbone.kv_cache.block_pool import BlockPool
-from cloud_backbone.kv_cache.errors import BudgetError, EvictedError
 from cloud_backbone.kv_cache.policy import Policy
 from cloud_backbone.kv_cache.rope_positions import RopePositions
 from cloud_backbone.kv_state.errors import LayoutError, MissingImage
-from cloud_backbone.kv_state.exactness import approximate, Exactness, NUMERIC, worst
+from cloud_backbone.kv_state.exactness import Exactness, NUMERIC, worst
 from cloud_backbone.kv_state.held_cache import HeldCache
+from cloud_backbone.kv_state.policy_losses import pin_stable, with_losses
 from cloud_backbone.kv_state.segment import (
     chain_hash,
     count_tokens,
     first_tokens,
     image_span,
     Segment,
-    STABLE,
 )
 from cloud_backbone.kv_state.state_model import StateModel
 from cloud_backbone.kv_state.taint import Taint
@@ -61,8 +60,10 @@ class StateBody:
         """What follows the last token (vocabulary,), if that is known."""
         self.computed = 0
         """Tokens that went through the model so far."""
+        self.record: list[Tensor] | None = None
+        """Where it is a list, logits of all computed tokens are added to it."""
         self.reason = ''
-        """Why tokens of the table are not in the cache; empty: they were never computed."""
+        """Why more was computed than the last edit needs by itself; empty: it was not."""
 
     @property
     def tokens(self) -> int:
@@ -103,16 +104,15 @@ class StateBody:
             return 0
         return int(self.rope.of(torch.tensor([tokens - 1])).max()) + 1
 
-    def cut_cache(self, tokens: int, reason: str = '') -> None:
+    def cut_cache(self, tokens: int) -> None:
         """Let the cache forget all but the first ``tokens``, or more where it cannot go there."""
         held = len(self.held)
         if tokens < held:
             near = self.held.reachable(tokens)
             if near < tokens:
-                reason = f'a sliding window has lost what is before token {tokens}'
+                self.reason = f'a sliding window has lost what is before token {tokens}'
             self.held.crop(near)
             self.logits = None
-            self.reason = reason
         self.rope.cut(len(self.held))
         self.taint.cut(len(self.held))
 
@@ -134,10 +134,9 @@ class StateBody:
                 self._compute(place, first, max(held - first, 0))
                 held = len(self.held)
         if self.computed > before:
-            self._settle()
+            self.settle()
             starts = {self.start(place) for place in range(len(self.segments))}
             self.held.forget_others({*starts, self.tokens})
-        self.reason = ''
         return self.computed - before
 
     def next_logits(self) -> Tensor:
@@ -157,6 +156,18 @@ class StateBody:
             if span is not None and first + span[0] < tokens < first + span[1]:
                 return first + span[0]
         return tokens
+
+    def check_images(self, first: int) -> None:
+        """Refuse to compute tokens from ``first`` on whose image is not at hand.
+
+        Raises:
+            MissingImage: with its hash.
+        """
+        for place, segment in enumerate(self.segments):
+            image = segment.image
+            ends = self.start(place) + len(segment.tokens)
+            if image is not None and image.tensors is None and ends > first:
+                raise MissingImage(segment.name, image.sha256)
 
     @contextmanager
     def all_or_nothing(self, kept: int) -> Iterator[None]:
@@ -220,56 +231,27 @@ class StateBody:
                 raise MissingImage(segment.name, image.sha256)
             spots = self.model.spots(part, image, self.next_spot(start + first))
             with self.held.all_or_nothing():
-                logits = self.model.forward(self.held.cache, part, spots, image, 1)
+                predict = 1 if self.record is None else len(part)
+                logits = self.model.forward(self.held.cache, part, spots, image, predict)
             self.rope.extend(start + first, spots)
             epochs = () if segment.epoch is None else (segment.epoch,)
             self.taint.extend(start + first, frozenset(epochs))
             self.logits = logits[-1]
+            if self.record is not None:
+                self.record.append(logits)
             self.computed += end - first
         past = worst(NUMERIC, *(one.exactness for one in self.segments[:place]))
         own = segment.exactness if done else NUMERIC
         self.set_segment(place, replace(segment, exactness=worst(past, own)))
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Let the policy drop and encode what is due; note which segments that has touched."""
         session = self.held.session
         if session is None or self.policy.lossless:
             return
-        self.pin()
+        pin_stable(session, self.segments)
         self.held.commit()
-        self.note_losses()
-
-    def pin(self) -> None:
-        """Protect the stable segments, as far as the budget allows."""
-        session = self.held.session
-        assert session is not None
-        session.pins.clear()
-        for place, segment in enumerate(self.segments):
-            if segment.name in STABLE and segment.tokens:
-                first = self.start(place)
-                try:
-                    session.pin(first, first + len(segment.tokens))
-                except (BudgetError, EvictedError):
-                    continue
-
-    def note_losses(self) -> None:
-        """Mark the segments of which the policy has dropped or encoded something."""
-        lost = approximate(self.policy.name)
-        for place, segment in enumerate(self.segments):
-            first = self.start(place)
-            if segment.exactness.exact and not self.is_raw(first, first + len(segment.tokens)):
-                self.set_segment(place, replace(segment, exactness=lost))
-
-    def is_raw(self, first: int, end: int) -> bool:
-        """Say whether all tokens of [first, end) are held as they were computed."""
-        session = self.held.session
-        if session is None or self.policy.lossless:
-            return True
-        return self.policy.raw_dtype is None and all(
-            bool((((row.open.positions >= first) & (row.open.positions < end)).sum(1)
-                  == end - first).all())
-            for row in session.rows.values()
-        )
+        self.segments = with_losses(session, self.segments)
 
     def holds(self, first: int, end: int) -> bool:
         """Say whether no token of [first, end) was dropped."""

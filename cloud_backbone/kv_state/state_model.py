@@ -20,6 +20,8 @@ from transformers.cache_utils import Cache
 class StateModel(Protocol):
     """A causal decoder. Keeps nothing of a session: no position, no random numbers."""
 
+    fingerprint: str
+    """Tells it from all other models, where calibrations are looked up."""
     image_token: int | None
     """Id of the tokens that hold the place of an image."""
 

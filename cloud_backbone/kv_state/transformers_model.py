@@ -31,13 +31,14 @@ class TransformersModel:
 
     Args:
         model: with a language-model head.
+        fingerprint: of its weights, where edits are to be calibrated.
 
     Raises:
         UnsupportedModel: its tokens see tokens behind them, or its cache is none of the library's.
     """
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
+    def __init__(self, model: Any, fingerprint: str = '') -> None:
+        self.model, self.fingerprint = model, fingerprint
         config = model.config
         if config.model_type in ('paligemma', 'paligemma2'):
             raise UnsupportedModel(

@@ -68,10 +68,7 @@ def hold(body: StateBody, held: Sequence[Segment], spots: Tensor | None) -> int:
     body.held.remember()
     starts = {body.start(place) for place in range(len(laid))}
     body.held.forget_others({*starts, total})
-    if not body.policy.lossless and body.held.session is not None:
-        body.pin()
-        body.held.commit()
-        body.note_losses()
+    body.settle()
     return total - known
 
 
