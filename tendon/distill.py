@@ -83,7 +83,7 @@ def run(out: Path, profile: str = 'full', seed: int = 0, device: str | None = No
     console.rule('decoder')
     decoder = make_motions_and_decoder(out, amounts, seed)
     print(json.dumps({
-        'checkpoint': str(report.checkpoint), 'shipped': report.shipped,
+        'checkpoint': str(report.checkpoint), 'taught': report.taught,
         'backbone': report.figures, 'decoder': str(decoder), **provenance(seed),
     }))
     return 0

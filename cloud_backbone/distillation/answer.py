@@ -8,6 +8,7 @@ not how good a plan is.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from cloud_backbone.constrained_decoding import PlanLanguage, PlanWriter
 from cloud_backbone.distillation.turns import Turn
@@ -22,16 +23,29 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedTokenizerFast
 
 
-class Scribe:
-    """One plan that is written one token per step."""
+class Writer(Protocol):
+    """What writes one answer under a grammar."""
 
-    def __init__(self, language: PlanLanguage) -> None:
-        self.writer = PlanWriter(language)
+    opening: list[int]
+
+    @property
+    def draft(self) -> object:
+        """The answer; None while it is not complete."""
+
+    def choose(self, logits: Tensor) -> list[int]:
+        """Take the best allowed token; return it and all that must follow it."""
+
+
+class Scribe:
+    """One answer that is written one token per step."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
         self._pending = list(self.writer.opening)
 
     @property
     def busy(self) -> bool:
-        """Whether the plan is not finished yet."""
+        """Whether the answer is not finished yet."""
         return self.writer.draft is None
 
     def next_token(self, logits: Tensor) -> int:
@@ -40,20 +54,32 @@ class Scribe:
             return PAD
         if not self._pending:
             self._pending = self.writer.choose(logits)
-        return self._pending.pop(0)
+        return self._pending.pop(0) if self._pending else PAD
 
 
-@torch.no_grad()
 def answer(
     model: TendonVlmForConditionalGeneration,
     tokenizer: PreTrainedTokenizerFast,
     turns: Sequence[Turn],
     pixels: Tensor,
 ) -> list[PlanDraft]:
-    """Return a draft per turn; pixels (turns, 3, side, side), 0 to 1, one image per turn."""
+    """Return a plan per turn; pixels (turns, 3, side, side), 0 to 1, one image per turn."""
     language = PlanLanguage(Vocabulary(), TokenizerCodec(tokenizer))
-    scribes = [Scribe(language) for _ in turns]
-    ids, mask = _pad_left([turn.before + image_ids(model.config) for turn in turns])
+    writers = [PlanWriter(language) for _ in turns]
+    write(model, turns, writers, pixels)
+    return [writer.draft for writer in writers if writer.draft is not None]
+
+
+@torch.no_grad()
+def write(
+    model: TendonVlmForConditionalGeneration,
+    turns: Sequence[Turn],
+    writers: Sequence[Writer],
+    pixels: Tensor,
+) -> None:
+    """Let each writer finish its turn; pixels (turns, 3, side, side), 0 to 1."""
+    scribes = [Scribe(writer) for writer in writers]
+    ids, mask = _pad_left([turn.prompt + image_ids(model.config) for turn in turns])
     ids, mask = ids.to(pixels.device), mask.to(pixels.device)
     cache = DynamicCache()
     features: Tensor | None = model.get_image_features(pixels)
@@ -71,7 +97,6 @@ def answer(
         step = [scribe.next_token(row) for scribe, row in zip(scribes, logits, strict=True)]
         ids, features = torch.tensor(step, device=mask.device)[:, None], None
         mask = torch.cat([mask, torch.ones_like(ids)], dim=1)
-    return [scribe.writer.draft for scribe in scribes if scribe.writer.draft is not None]
 
 
 def _pad_left(rows: list[list[int]]) -> tuple[Tensor, Tensor]:

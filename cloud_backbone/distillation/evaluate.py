@@ -42,7 +42,7 @@ def judge(instruction: Instruction, given: PlanDraft) -> Verdict:
     same_things = (given.a, given.b) == (wanted.a, wanted.b)
     right = same_things and (given.outcome, given.task) == (wanted.outcome, wanted.task)
     pairs = [(wanted.a_point, given.a_point), (wanted.b_point, given.b_point)]
-    errors = [_distance_px(one, other) for one, other in pairs if one and other]
+    errors = [distance_px(one, other) for one, other in pairs if one and other]
     return Verdict(instruction, given, right, max(errors) if right and errors else None)
 
 
@@ -118,5 +118,6 @@ def _share(
     return {name: sum(holds(verdict) for verdict in verdicts) / len(verdicts)}
 
 
-def _distance_px(one: Point, other: Point) -> float:
+def distance_px(one: Point, other: Point) -> float:
+    """Return the distance of two points of the image in its pixels."""
     return float(((one[0] - other[0]) ** 2 + (one[1] - other[1]) ** 2) ** 0.5) * GRID_PX

@@ -12,7 +12,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from cloud_backbone.distillation.turns import Turn, TurnBatch
+from cloud_backbone.distillation.turns import TurnBatch
 from cloud_backbone.model.configuration import BIN, KINDS, PATCH_TOKENS
 from cloud_backbone.model.dense_head import Candidates
 import torch
@@ -112,22 +112,11 @@ def _share(tap: HeadTap, head: int, gaze: Gaze, batch: TurnBatch, found: Candida
 def _gaze_at_locations(batch: TurnBatch) -> Gaze:
     """One gaze per location token, in the order of `batch.is_location`."""
     row, position = batch.is_location.nonzero(as_tuple=True)
-    points = [point for turn in batch.turns for point in turn.points for _ in point]
-    bins = [
-        thing.kind == KINDS[BIN]
-        for turn in batch.turns
-        for thing in _located(turn)
-        for _ in range(2)
-    ]
+    located = [pair for turn in batch.turns for pair in turn.located for _ in range(2)]
+    points = [point for _, point in located]
+    bins = [thing.kind == KINDS[BIN] for thing, _ in located]
     point = torch.tensor(points).reshape(-1, 2)
     return Gaze(row, position, point, torch.tensor(bins), torch.zeros(len(row), dtype=torch.bool))
-
-
-def _located(turn: Turn) -> list[Any]:
-    draft = turn.instruction.draft
-    if draft.outcome == 'refused':
-        return []
-    return [draft.a] if draft.b is None else [draft.a, draft.b]
 
 
 def _gaze_at_start(batch: TurnBatch, which: str) -> Gaze:

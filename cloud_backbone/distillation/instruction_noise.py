@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cloud_backbone.agent_words import AGENT_TOKENS
 from cloud_backbone.distillation.scene_shards import Instruction
 from cloud_backbone.model.configuration import COLOURS, KINDS
 from cloud_backbone.model.tokenizer import SPECIAL_TOKENS
@@ -35,7 +36,7 @@ class InstructionNoise:
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
         kept = set(range(len(SPECIAL_TOKENS)))
-        kept |= set(tokenizer.convert_tokens_to_ids(list(LOCATION_TOKENS)))
+        kept |= set(tokenizer.convert_tokens_to_ids([*LOCATION_TOKENS, *AGENT_TOKENS]))
         self._colours = _whole_words(tokenizer, COLOURS)
         self._kinds = sorted(_whole_words(tokenizer, (*KINDS, *SYNONYMS)))
         kept |= _whole_words(tokenizer, (*TELLING, *PLACES, 'the', 'that', 'this'))

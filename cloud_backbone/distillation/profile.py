@@ -21,6 +21,8 @@ class Profile:
     student_steps: int
     extra_steps: int
     """Equal steps with and without distillation, from one common student."""
+    agent_steps: int
+    """Steps on moments in the middle of tasks beside single questions."""
     images: int
     """Images per planner step."""
     rows: int
@@ -29,6 +31,7 @@ class Profile:
     teacher_rate: float = 7e-4
     student_rate: float = 1e-3
     extra_rate: float = 4e-4
+    agent_rate: float = 5e-4
     evaluate: int = 1500
     """Instructions per evaluation."""
 
@@ -47,8 +50,9 @@ PROFILES = {
         teacher_steps=500,
         student_steps=2600,
         extra_steps=300,
+        agent_steps=1300,
         images=8,
-        rows=4,
+        rows=5,
     ),
     'smoke': Profile(
         scenes=64,
@@ -57,6 +61,7 @@ PROFILES = {
         teacher_steps=3,
         student_steps=6,
         extra_steps=2,
+        agent_steps=2,
         images=4,
         rows=2,
         evaluate=16,

@@ -7,6 +7,8 @@ names change places copies what it is told. Knows tokens, not images: no picture
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cloud_backbone.distillation.scene_shards import Instruction
 from cloud_backbone.model.configuration import COLOURS, TendonVlmConfig
 import torch
@@ -30,7 +32,9 @@ def draw_names(
     return tuple(torch.randperm(len(COLOURS), generator=generator).tolist())
 
 
-def rename(tokens: list[int], names: tuple[int, ...], config: TendonVlmConfig) -> list[int]:
+def rename(
+    tokens: Sequence[int], names: tuple[int, ...], config: TendonVlmConfig
+) -> list[int]:
     """Return the tokens with every colour called by its new name."""
     ids = config.colour_token_ids
     called = {ids[colour]: ids[name] for colour, name in enumerate(names)}

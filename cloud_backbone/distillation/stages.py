@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stages of a distillation; each leaves a file or directory and is skipped if it is there.
 
-tokenizer -> eyes -> student, teacher -> plain and distilled -> report. Knows no command line.
+tokenizer -> eyes -> student, teacher -> plain and distilled -> agent -> report. Knows no command
+line.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from pathlib import Path
 import shutil
 from typing import Any
 
+from cloud_backbone.agent_words import AGENT_TOKENS
 from cloud_backbone.distillation.evaluate import choose, evaluate, summarise
+from cloud_backbone.distillation.evaluate_acts import (
+    choose_moments,
+    evaluate_acts,
+    summarise_acts,
+)
+from cloud_backbone.distillation.moments import read_moments
 from cloud_backbone.distillation.opinion import TeacherOpinion
 from cloud_backbone.distillation.profile import Profile
 from cloud_backbone.distillation.progress import Progress
@@ -35,16 +43,17 @@ from cloud_backbone.model.checkpoint import (
 )
 from cloud_backbone.model.configuration import TendonVisionConfig
 from cloud_backbone.model.distilled_vlm import TendonVlmForConditionalGeneration
-from cloud_backbone.model.growth import grow
+from cloud_backbone.model.growth import add_words, grow
 from cloud_backbone.model.prompt import clean_instruction
 from cloud_backbone.model.start_values import new_model
-from cloud_backbone.model.tokenizer import train_tokenizer, word_id
+from cloud_backbone.model.tokenizer import add_agent_words, EOS, train_tokenizer, word_id
 from safetensors.torch import load_file, save_file
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 DECISIVE_WORDS = ('Plan', 'Done')
+AGENT_STAGE = 3
 WEIGHTS = 'weights.safetensors'
 Model = TendonVlmForConditionalGeneration
 
@@ -58,6 +67,8 @@ class Workshop:
     profile: Profile
     seed: int
     device: str
+    start: Path | None = None
+    """A checkpoint that the agent stage goes on from; None: the better one of this run."""
     progress: Progress = field(default_factory=Progress)
 
     @cached_property
@@ -68,6 +79,10 @@ class Workshop:
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerFast:
         """Tokenizer of this distillation, trained on first use."""
+        if self.start is not None:
+            tokenizer = read_tokenizer(self.start)
+            add_agent_words(tokenizer)
+            return tokenizer
         directory = self.out_dir / 'tokenizer'
         if not (directory / 'tokenizer.json').is_file():
             texts = [clean_instruction(item.text) for item in self.scenes.instructions]
@@ -76,15 +91,24 @@ class Workshop:
 
     @cached_property
     def turns(self) -> Turns:
-        """All turns to train on."""
+        """All single questions to train on."""
         config = config_for(self.tokenizer, 'student')
         return tokenise(self.scenes, self.tokenizer, config)
+
+    @cached_property
+    def agent_turns(self) -> Turns:
+        """Single questions, and moments in the middle of tasks."""
+        config = config_for(self.tokenizer, 'student')
+        moments = read_moments(self.data_dir, 'train', self.scenes)
+        return tokenise(self.scenes, self.tokenizer, config, moments)
 
     @property
     def decisive(self) -> Tensor:
         """Mask of the tokens that settle what kind of answer it is."""
         ids = [word_id(self.tokenizer, word) for word in DECISIVE_WORDS]
-        return decisive_tokens(ids, len(self.tokenizer))
+        agent: list[int] = self.tokenizer.convert_tokens_to_ids(list(AGENT_TOKENS))
+        # The end says that a call needs no manner.
+        return decisive_tokens([*ids, *agent, EOS], len(self.tokenizer))
 
 
 def make_eyes(shop: Workshop) -> Eyes:
@@ -135,6 +159,16 @@ def make_variant(shop: Workshop, name: str, student: Model, teacher: Model | Non
     return _train(shop, model, name, course, opinion)
 
 
+def make_agent(shop: Workshop, start: Path) -> Model:
+    """Teach a checkpoint the agent's words, or read the result."""
+    model, _ = load_checkpoint(start)
+    model = add_words(model, len(shop.tokenizer), shop.seed)
+    if _read(shop, model, 'agent'):
+        return model
+    course = _course(shop, shop.profile.agent_steps, shop.profile.agent_rate, AGENT_STAGE)
+    return _train(shop, model, 'agent', course, turns=shop.agent_turns)
+
+
 def _read(shop: Workshop, model: Model, name: str) -> bool:
     """Fill a model with the stored weights of a finished stage; say whether there are any."""
     path = shop.out_dir / name / WEIGHTS
@@ -166,6 +200,23 @@ def measure(shop: Workshop, name: str, split: str) -> dict[str, float]:
     return figures
 
 
+def measure_acts(shop: Workshop, name: str, split: str) -> dict[str, float]:
+    """Evaluate a stored planner's acts on a split, or read the figures."""
+    path = shop.out_dir / name / f'{split}_acts.json'
+    if not path.is_file():
+        model, tokenizer = load_checkpoint(shop.out_dir / name)
+        scenes = read_split(shop.data_dir, split, shop.profile.scenes)
+        moments = read_moments(shop.data_dir, split, scenes)
+        asked = choose_moments(moments, shop.profile.evaluate, shop.seed)
+        with shop.progress.stage(f'acts of {name} on {split}', len(asked)) as report:
+            verdicts = evaluate_acts(
+                model, tokenizer, scenes, asked, shop.device, lambda done: report(done - 1, {})
+            )
+        _write(path, summarise_acts(verdicts))
+    figures: dict[str, float] = json.loads(path.read_text(encoding='utf-8'))
+    return figures
+
+
 def measure_eyes(shop: Workshop, split: str) -> dict[str, Any]:
     """Return how well the eyes see a split."""
     scenes = read_split(shop.data_dir, split, shop.profile.scenes)
@@ -181,13 +232,15 @@ def ship(shop: Workshop, name: str) -> Path:
 
 
 def _train(
-    shop: Workshop, model: Model, name: str, course: Course, opinion: Opinion | None = None
+    shop: Workshop, model: Model, name: str, course: Course, opinion: Opinion | None = None,
+    turns: Turns | None = None,
 ) -> Model:
     directory = shop.out_dir / name
     resume = Resume(directory)
     with shop.progress.stage(name, course.steps) as report:
         train_planner(
-            model, shop.scenes, shop.turns, shop.decisive, course, report, opinion, resume
+            model, shop.scenes, turns or shop.turns, shop.decisive, course, report, opinion,
+            resume,
         )
     save_checkpoint(directory, model.cpu(), shop.tokenizer)
     weights = {key: value.contiguous() for key, value in model.state_dict().items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions as tokens: every turn of a split, ready to be drawn into batches.
+"""Instructions and moments as tokens: every turn of a split, ready to be drawn into batches.
 
 Knows the tokenizer and the order of a sequence; knows no loss.
 """
@@ -10,30 +10,50 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cloud_backbone.act import Act
+from cloud_backbone.agent_words import SYSTEM
 from cloud_backbone.distillation.instruction_noise import InstructionNoise
+from cloud_backbone.distillation.moments import Moment
 from cloud_backbone.distillation.renaming import draw_names, rename, TRUE_NAMES
 from cloud_backbone.distillation.scene_shards import Instruction, Scenes
 from cloud_backbone.model.configuration import TendonVlmConfig
 from cloud_backbone.model.prompt import answer_ids, image_ids, instruction_ids
-from cloud_backbone.plan_grammar import compose
+from cloud_backbone.plan_grammar import compose, Point
+from cloud_backbone.plan_vocabulary import Thing
+from cloud_backbone.task_memory import Manner
 import torch
 from torch import Generator, Tensor
 from transformers import PreTrainedTokenizerFast
 
 OUTCOME_WEIGHTS = {'steps': 1.0, 'done': 3.0, 'refused': 3.0}
+# Rare calls are drawn more often.
+TOOL_WEIGHTS = {
+    'grasp': 1.0, 'place': 2.5, 'stack': 6.0, 'push': 1.5, 'release': 1.0, 'ask': 4.0,
+    'look': 1.5, 'stop': 1.5, 'done': 2.0, 'lesson': 0.7,
+}
 
 
 class Turn(NamedTuple):
     """One instruction in tokens.
 
-    points: the locations of the answer in order. names: how each colour is called.
+    before: begin token and instruction. located: the things whose places the answer names, in
+    its order. names: how each colour is called. system, memory: what an agent is told before and
+    after the instruction; empty for a single question. weight: how often it is drawn.
     """
 
     before: list[int]
     after: list[int]
-    points: tuple[tuple[float, float], ...]
+    located: tuple[tuple[Thing, Point], ...]
     instruction: Instruction
     names: tuple[int, ...] = TRUE_NAMES
+    system: tuple[int, ...] = ()
+    memory: tuple[int, ...] = ()
+    weight: float = 1.0
+
+    @property
+    def prompt(self) -> list[int]:
+        """All tokens before the image."""
+        return [self.before[0], *self.system, *self.before[1:], *self.memory]
 
 
 class TurnBatch(NamedTuple):
@@ -77,7 +97,7 @@ class Turns:
         image_of: list[int] = []
         for image, number in enumerate(scene):
             here = self.of_scene[number]
-            weight = torch.tensor([self._weight(index) for index in here])
+            weight = torch.tensor([self.turns[index].weight for index in here])
             count = min(rows, len(here))
             order = torch.multinomial(weight, count, generator=generator).tolist()
             chosen += [self._disturbed(here[index], generator) for index in order]
@@ -91,15 +111,18 @@ class Turns:
         return turn._replace(
             before=rename(before, names, self.config),
             after=rename(turn.after, names, self.config),
+            memory=tuple(rename(turn.memory, names, self.config)),
             names=names,
         )
 
-    def _weight(self, number: int) -> float:
-        return OUTCOME_WEIGHTS[self.turns[number].instruction.draft.outcome]
 
-
-def tokenise(scenes: Scenes, tokenizer: PreTrainedTokenizerFast, config: TendonVlmConfig) -> Turns:
-    """Tokenise all instructions of a split and their answers."""
+def tokenise(
+    scenes: Scenes,
+    tokenizer: PreTrainedTokenizerFast,
+    config: TendonVlmConfig,
+    moments: Sequence[Moment] = (),
+) -> Turns:
+    """Tokenise all instructions and moments of a split and their answers."""
     turns = []
     of_scene: dict[int, list[int]] = {}
     answers: dict[str, list[int]] = {}
@@ -109,6 +132,9 @@ def tokenise(scenes: Scenes, tokenizer: PreTrainedTokenizerFast, config: TendonV
             answers[text] = answer_ids(tokenizer, text)
         turns.append(turn_of(instruction, tokenizer, answers[text]))
         of_scene.setdefault(instruction.scene, []).append(number)
+    for number, moment in enumerate(moments, len(turns)):
+        turns.append(turn_of_moment(moment, tokenizer, answer_ids(tokenizer, moment.text)))
+        of_scene.setdefault(moment.instruction.scene, []).append(number)
     return Turns(tuple(turns), of_scene, config, InstructionNoise(tokenizer))
 
 
@@ -117,8 +143,28 @@ def turn_of(
 ) -> Turn:
     """Return the turn of one instruction whose answer has the tokens `after`."""
     draft = instruction.draft
-    points = tuple(point for point in (draft.a_point, draft.b_point) if point is not None)
-    return Turn(instruction_ids(tokenizer, instruction.text), after, points, instruction)
+    pairs = ((draft.a, draft.a_point), (draft.b, draft.b_point))
+    located = tuple((a, at) for a, at in pairs if a is not None and at is not None)
+    before = instruction_ids(tokenizer, instruction.text)
+    return Turn(
+        before, after, located, instruction, weight=OUTCOME_WEIGHTS[draft.outcome]
+    )
+
+
+def turn_of_moment(moment: Moment, tokenizer: PreTrainedTokenizerFast, after: list[int]) -> Turn:
+    """Return the turn of one moment whose answer has the tokens `after`."""
+
+    def ids(text: str) -> tuple[int, ...]:
+        return tuple(tokenizer.encode(text, add_special_tokens=False))
+
+    answer = moment.answer
+    tool = answer.tool.value if isinstance(answer, Act) else 'lesson'
+    manner = 2.0 if isinstance(answer, Act) and answer.manner is not Manner.NORMAL else 1.0
+    return Turn(
+        instruction_ids(tokenizer, moment.instruction.text), after, moment.located,
+        moment.instruction, system=ids(SYSTEM), memory=ids(moment.memory),
+        weight=TOOL_WEIGHTS[tool] * manner,
+    )
 
 
 def collate(
@@ -126,7 +172,7 @@ def collate(
 ) -> TurnBatch:
     """Put turns into rows of equal length."""
     place = image_ids(config)
-    rows = [turn.before + place + turn.after for turn in turns]
+    rows = [turn.prompt + place + turn.after for turn in turns]
     length = max(len(row) for row in rows)
     ids = torch.zeros(len(rows), length, dtype=torch.long)
     answer = torch.zeros(len(rows), length, dtype=torch.bool)
@@ -136,12 +182,12 @@ def collate(
     target = torch.cat([ids[:, 1:], torch.zeros(len(rows), 1, dtype=torch.long)], dim=1)
     first = config.location_token_start
     is_location = answer & (target >= first) & (target < first + config.location_tokens)
-    location = [value for turn in turns for point in turn.points for value in point]
+    location = [value for turn in turns for _, point in turn.located for value in point]
     return TurnBatch(
         input_ids=ids,
         scene=torch.tensor(scene),
         image_of=torch.tensor(image_of),
-        image_start=torch.tensor([len(turn.before) + 1 for turn in turns]),
+        image_start=torch.tensor([len(turn.prompt) + 1 for turn in turns]),
         answer=answer,
         target=target,
         is_location=is_location,

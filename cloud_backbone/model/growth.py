@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a model deeper without changing what it computes: new layers begin as nothing.
+"""Makes a model larger without changing what it computes: new layers begin as nothing.
 
 Chen, Goodfellow and Shlens, "Net2Net: Accelerating Learning via Knowledge Transfer",
 arXiv:1511.05641. Changed: in a residual network a layer whose two output projections are zero is
@@ -7,6 +7,8 @@ the identity, so no weights have to be solved for. A teacher starts where its st
 """
 
 from __future__ import annotations
+
+import copy
 
 from cloud_backbone.model.configuration import TendonVlmConfig
 from cloud_backbone.model.distilled_vlm import TendonVlmForConditionalGeneration
@@ -44,3 +46,18 @@ def grow(
             layer.self_attn.o_proj.weight.zero_()
             layer.mlp.down_proj.weight.zero_()
     return model
+
+
+@torch.no_grad()
+def add_words(
+    model: TendonVlmForConditionalGeneration, words: int, seed: int
+) -> TendonVlmForConditionalGeneration:
+    """Return a model that knows `words` tokens; the first ones are those that it knew."""
+    config = copy.deepcopy(model.config)
+    config.text_config.vocab_size = words
+    grown = new_model(config, seed)
+    fresh = grown.state_dict()
+    for name, old in model.state_dict().items():
+        known = fresh[name] if fresh[name].shape == old.shape else fresh[name][: len(old)]
+        known.copy_(old)
+    return grown

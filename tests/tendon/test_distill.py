@@ -13,7 +13,7 @@ from tendon.errors import BadRequest
 def parts(monkeypatch, tmp_path):
     """Put recorders in the place of what takes hours."""
     calls = []
-    shipped = SimpleNamespace(checkpoint=tmp_path / 'final', shipped='plain', figures={})
+    made = SimpleNamespace(checkpoint=tmp_path / 'final', taught='plain', figures={})
 
     def record(name, result=None):
         def part(*arguments, **options):
@@ -23,7 +23,7 @@ def parts(monkeypatch, tmp_path):
 
     for name in ('generate', 'write_demonstrations', 'write_sequences', 'make_decoder'):
         monkeypatch.setattr(distill, name, record(name))
-    monkeypatch.setattr(distill, 'distill', record('distill', shipped))
+    monkeypatch.setattr(distill, 'distill', record('distill', made))
     return calls
 
 

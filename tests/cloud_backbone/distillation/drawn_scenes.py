@@ -35,6 +35,8 @@ def write_split(directory: Path, split: str, scenes: int, seed: int) -> None:
     np.savez(folder / 'shard_0000.npz', **arrays)
     lines = [json.dumps(_records(rng, scene, split == 'test')) for scene in drawn]
     (folder / 'shard_0000.jsonl').write_text('\n'.join(lines) + '\n', encoding='utf-8')
+    lines = [json.dumps(_moments(scene)) for scene in drawn]
+    (folder / 'shard_0000.agent.jsonl').write_text('\n'.join(lines) + '\n', encoding='utf-8')
 
 
 def _scene(rng: Generator) -> dict[str, Any]:
@@ -79,3 +81,22 @@ def _records(rng: Generator, scene: dict[str, Any], unseen: bool) -> list[dict[s
         }
         records.append(record)
     return records
+
+
+def _moments(scene: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a grasp after a miss, a call that a lesson makes slow, a look and a lesson."""
+    a = [COLOURS[scene['colour'][1]], KINDS[scene['kind'][1]]]
+    place = [COLOURS[scene['colour'][0]], 'bin']
+    put = {
+        'text': f'put the {a[0]} {a[1]} into the bin', 'task': 'put', 'a': a, 'b': place,
+        'a_index': 1, 'b_index': 0, 'template': 1, 'lessons': [], 'is_over': False,
+        'hand': False, 'holding': False, 'tool': 'grasp', 'manner': '',
+        'history': [[['grasp', a, ''], 'missed']],
+    }
+    gone = {'a': ['black', 'ball'], 'b': None, 'a_index': -1, 'b_index': -1, 'history': []}
+    return [
+        put,
+        {**put, 'lessons': [['slips', a]], 'manner': 'slowly'},
+        {**put, **gone, 'tool': 'look'},
+        {**put, 'is_over': True, 'tool': 'lesson', 'manner': 'low'},
+    ]

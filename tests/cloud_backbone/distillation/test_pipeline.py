@@ -15,8 +15,9 @@ def test_one_command_makes_a_checkpoint(tmp_path: Path) -> None:
     for seed, split in enumerate(('train', 'val', 'test')):
         write_split(tmp_path / 'data', split, 8, seed)
     report = distill(tmp_path / 'data', tmp_path / 'out', seed=0, profile='smoke', device='cpu')
-    assert report is not None and report.shipped in ('plain', 'distilled')
-    assert set(report.figures) == set(MEASURED)
+    assert report is not None and report.taught in ('plain', 'distilled')
+    assert set(report.figures) == {*MEASURED, 'agent'}
+    assert {'plans_right', 'acts_right'} <= set(report.figures['agent']['test'])
     load_checkpoint(report.checkpoint)
     stored = json.loads((tmp_path / 'out' / 'report.json').read_text())
     assert stored['figures'] == report.figures
@@ -24,6 +25,12 @@ def test_one_command_makes_a_checkpoint(tmp_path: Path) -> None:
     before = weights.stat().st_mtime_ns
     again = distill(tmp_path / 'data', tmp_path / 'out', seed=0, profile='smoke', device='cpu')
     assert again == report and weights.stat().st_mtime_ns == before
+
+
+def test_a_start_serves_the_agent_stage_only(tmp_path: Path) -> None:
+    """No other stage goes on from a given checkpoint."""
+    with pytest.raises(ValueError, match='agent'):
+        distill(tmp_path, tmp_path / 'out', only='student', start=tmp_path)
 
 
 def test_unknown_names_are_refused(tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from cloud_backbone.distillation.moments import read_moments
 from cloud_backbone.distillation.renaming import rename
 from cloud_backbone.distillation.scene_shards import read_split
 from cloud_backbone.distillation.turns import tokenise, TurnBatch
 from cloud_backbone.model.checkpoint import config_for
 from cloud_backbone.model.prompt import answer_ids
-from cloud_backbone.model.tokenizer import EOS
+from cloud_backbone.model.tokenizer import BOS, EOS
 from cloud_backbone.plan_grammar import bin_of, compose
 import pytest
 import torch
@@ -20,17 +21,32 @@ CONFIG = config_for(tiny_tokenizer(), 'student')
 def batch(tmp_path_factory: pytest.TempPathFactory) -> TurnBatch:
     directory = tmp_path_factory.mktemp('data')
     write_split(directory, 'train', 6, seed=3)
-    turns = tokenise(read_split(directory, 'train'), tiny_tokenizer(), CONFIG)
-    return turns.draw(3, 4, torch.Generator().manual_seed(0))
+    scenes = read_split(directory, 'train')
+    moments = read_moments(directory, 'train', scenes)
+    turns = tokenise(scenes, tiny_tokenizer(), CONFIG, moments)
+    return turns.draw(4, 6, torch.Generator().manual_seed(0))
 
 
 def test_marked_targets_spell_the_answer(batch: TurnBatch) -> None:
     """The targets of the answer tokens are the right answer, in the row's names, and the end."""
     for row, turn in enumerate(batch.turns):
+        if turn.system:
+            continue
         wanted = answer_ids(tiny_tokenizer(), compose(turn.instruction.draft))
         wanted = rename(wanted, turn.names, CONFIG)
         assert wanted[-1] == EOS
         assert batch.target[row][batch.answer[row]].tolist() == wanted
+
+
+def test_an_agents_row_holds_tools_goal_and_memory_in_order(batch: TurnBatch) -> None:
+    """Tools come first, then the goal, then what was learned and done, then the image."""
+    rows = [row for row, turn in enumerate(batch.turns) if turn.system]
+    assert rows and len(rows) < len(batch.turns)
+    for row in rows:
+        turn, start = batch.turns[row], int(batch.image_start[row])
+        words = [BOS, *turn.system, *turn.before[1:], *turn.memory]
+        assert batch.input_ids[row, : start - 1].tolist() == words
+        assert batch.target[row][batch.answer[row]].tolist() == turn.after
 
 
 def test_locations_follow_their_tokens(batch: TurnBatch) -> None:
