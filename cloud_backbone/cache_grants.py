@@ -16,6 +16,7 @@ from cloud_backbone.errors import FixRequestError, Reason, RetryCallError, Start
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.errors import PolicyError
 from cloud_backbone.kv_cache.policy import Policy, policy_names
+from cloud_backbone.memory_cache import MemoryCache
 from cloud_backbone.messages import Hello
 from cloud_backbone.session_cache import SessionCache
 
@@ -89,8 +90,10 @@ class CacheGrants:
             budget = default.budget_bytes
         return self._terms(name, budget)
 
-    def give(self, terms: CacheTerms) -> SessionCache:
-        """Return a new cache.
+    def give(self, terms: CacheTerms) -> tuple[SessionCache, MemoryCache]:
+        """Return new caches, for single questions and for turns with memory.
+
+        Only one of the two is kept between turns, so that what was promised is enough for both.
 
         Raises:
             RetryCallError: there is no room for it now.
@@ -102,7 +105,11 @@ class CacheGrants:
                 f'{max(self.free_bytes, 0)} of {self.pool.capacity_bytes} are free',
             )
         self._promised += terms.promised_bytes
-        return SessionCache(self.pool, terms.policy, terms.budget_bytes or None)
+        budget = terms.budget_bytes or None
+        return (
+            SessionCache(self.pool, terms.policy, budget),
+            MemoryCache(self.pool, terms.policy, budget),
+        )
 
     def take_back(self, terms: CacheTerms) -> None:
         """Note that a session is closed."""

@@ -105,27 +105,26 @@ class CacheRows:
         if not self._alone:
             self.cache.align()
 
-    def commit(self, vital: Sequence[tuple[int, int] | None]) -> None:
+    def commit(self, vital: Sequence[Sequence[tuple[int, int]]]) -> None:
         """Let the policies drop and encode what is due, now that no token is taken back.
 
         Args:
-            vital: span of each row that is kept before all else.
+            vital: spans of each row that are kept before all else.
         """
         if isinstance(self.cache, CompressedCache):
-            for session, span in zip(self.cache.sessions, vital, strict=True):
-                _pin(session, span)
+            for session, spans in zip(self.cache.sessions, vital, strict=True):
+                _pin(session, spans)
         commit(self.cache)
 
 
-def _pin(session: KVSession, span: tuple[int, int] | None) -> None:
-    """Pin what is vital and nothing else, if it is there and fits; else all is ranked."""
+def _pin(session: KVSession, spans: Sequence[tuple[int, int]]) -> None:
+    """Pin what is vital and nothing else, where it is there and fits; else all is ranked."""
     session.pins.clear()
-    if span is None or session.policy.lossless:
-        return
-    try:
-        session.pin(*span)
-    except (BudgetError, EvictedError):
-        pass
+    for span in () if session.policy.lossless else spans:
+        try:
+            session.pin(*span)
+        except (BudgetError, EvictedError):
+            continue
 
 
 def _mask(before: Sequence[int], fresh: Tensor) -> Tensor:

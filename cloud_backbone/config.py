@@ -56,6 +56,8 @@ class LimitsConfig:
     hello_timeout_s: float = 10.0
     drain_s: float = 5.0
     """How long a shutdown waits for turns under way."""
+    state_keep_s: float = 7 * 24 * 3600.0
+    """Sessions in state_dir that nobody took up for so long are forgotten."""
 
     def __post_init__(self) -> None:
         """Refuse limits that let nothing through."""
@@ -106,6 +108,8 @@ class BackboneConfig:
     """Allow other hosts than loopback without TLS."""
     threads: int = 1
     device: str = 'cpu'
+    state_dir: str = ''
+    """A directory of this server alone, where sessions outlive it; empty: they end with it."""
     tls: TlsConfig = field(default_factory=TlsConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     cache: CacheConfig = field(default_factory=CacheConfig)

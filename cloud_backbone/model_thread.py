@@ -19,6 +19,7 @@ from cloud_backbone.model.backbone import Backbone, load_backbone
 from cloud_backbone.plan_generator import PlanGenerator, Question
 from cloud_backbone.planner import ModelFacts, Planner
 from cloud_backbone.session_cache import SessionCache
+from cloud_backbone.session_shelf import SessionShelf
 from cloud_backbone.turn_planner import TurnPlanner
 import numpy as np
 from protos.latency import Stopwatch
@@ -39,7 +40,21 @@ async def start_planner(config: BackboneConfig, executor: Executor) -> Planner:
     facts = await loop.run_in_executor(executor, warm_up, backbone)
     policies = policies_of(Path(config.checkpoint), facts.fingerprint)
     turns = TurnPlanner(backbone)
-    return Planner(facts, turns, executor, config.limits, config.cache, policies)
+    return Planner(
+        facts, turns, executor, config.limits, config.cache, policies, shelf_of(config)
+    )
+
+
+def shelf_of(config: BackboneConfig) -> SessionShelf | None:
+    """Return where sessions outlive the process, if the settings name a place.
+
+    Raises:
+        StartError: it cannot be written.
+    """
+    if not config.state_dir:
+        return None
+    limits = config.limits
+    return SessionShelf(Path(config.state_dir), limits.stored_answers, limits.state_keep_s)
 
 
 def _load(config: BackboneConfig) -> Backbone:
@@ -66,4 +81,5 @@ def warm_up(backbone: Backbone) -> ModelFacts:
         latent_size=backbone.latent_size,
         can_batch=backbone.can_batch,
         cache=measure_needs(backbone, caches[0]),
+        vocabulary=backbone.language.vocabulary if backbone.has_agent_words else None,
     )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images and instructions in, drafts of plans out: see, prefill, decode, for one batch of turns.
+"""Images and instructions in, drafts out: see, prefill, decode, for one batch of turns.
 
-Knows the model's interface, caches and the plan grammar. Knows no robot: what a draft means in
-space is the business of ``grounding``.
+Single questions get plans, questions with a memory get acts or lessons; both share a batch. Knows
+the model's interface and caches. Knows no robot: what a draft means in space is the business of
+``grounding``.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from cloud_backbone.act_writer import ActWriter
+from cloud_backbone.action_plan import Certificate
+from cloud_backbone.agent_words import Lesson
 from cloud_backbone.cache_rows import CacheRows, keep_first
 from cloud_backbone.constrained_decoding import PlanWriter
+from cloud_backbone.draft_check import as_seen, contradicts, Draft, fault_in, hint_of
+from cloud_backbone.kv_state.segment import STABLE
 from cloud_backbone.model.backbone import Backbone, Chunk, Image, Prediction, Prompt, Scene
-from cloud_backbone.plan_grammar import fault_of, PlanDraft, thought_of
+from cloud_backbone.plan_grammar import PlanDraft
 from cloud_backbone.plan_probe import likely_answer
-from cloud_backbone.session_cache import SessionCache
-from cloud_backbone.sighting import is_seen, missing_from
+from cloud_backbone.sighting import Sighting
+from cloud_backbone.task_memory import Purpose, TaskMemory
+from cloud_backbone.turn_cache import Sight, sight_of, TurnCache
 from protos.latency import Stopwatch
 from torch import Tensor
 from transformers.cache_utils import Cache
@@ -31,28 +38,36 @@ class Question:
 
     instruction: str
     image: Image
-    cache: SessionCache
+    cache: TurnCache
+    memory: TaskMemory | None = None
+    """All of the task so far: an act or a lesson is written; None: a plan."""
+    epoch: int = 0
+    """Observation that the image is of."""
 
 
 @dataclass(frozen=True)
 class Written:
     """What the model wrote for one question."""
 
-    draft: PlanDraft
+    draft: Draft
     confidence: float
     fault: str | None = None
     """Why the draft makes no sense, if it does not."""
     latent: tuple[float, ...] = ()
     reused_tokens: int = 0
     computed_tokens: int = 0
+    certificate: Certificate | None = None
+    sightings: tuple[Sighting, ...] = ()
 
 
 @dataclass
 class _Row:
     """One question while its plan is written."""
 
+    question: Question
+    sight: Sight
     prompt: Prompt
-    writer: PlanWriter
+    writer: PlanWriter | ActWriter
     hint: str
     """Words that the model has seen or written before."""
     reused: int = 0
@@ -69,6 +84,20 @@ class _Row:
     def __post_init__(self) -> None:
         """Begin with the prompt and what every answer begins with."""
         self.tokens = [*self.prompt.tokens, *self.writer.opening]
+
+    @property
+    def draft(self) -> Draft:
+        """What was written."""
+        assert self.writer.draft is not None
+        return self.writer.draft
+
+    def pins(self) -> list[tuple[int, int]]:
+        """Return spans that no policy may drop while the answer is written."""
+        spans = [] if self.prompt.vital is None else [self.prompt.vital]
+        stable = sum(size for name, size in self.prompt.parts if name in STABLE)
+        if self.question.memory is not None and stable:
+            spans.insert(0, (0, stable))
+        return spans
 
 
 class PlanGenerator:
@@ -107,10 +136,20 @@ class PlanGenerator:
             raise
 
     def _row(self, question: Question) -> _Row:
-        prompt = self.backbone.prompt(question.instruction)
-        reused = question.cache.reuse(prompt)
+        prompt = self.backbone.prompt(question.instruction, question.memory)
+        sight = sight_of(question.image, question.epoch)
+        reused = question.cache.reuse(prompt, sight)
         hint = question.cache.last_text or question.instruction
-        return _Row(prompt, PlanWriter(self.backbone.language), hint, reused)
+        return _Row(question, sight, prompt, self._writer(question), hint, reused)
+
+    def _writer(
+        self, question: Question, strict: bool = False, refusable: bool = True
+    ) -> PlanWriter | ActWriter:
+        language, memory = self.backbone.language, question.memory
+        if memory is None:
+            return PlanWriter(language, strict, refusable)
+        is_over = memory.purpose is Purpose.REFLECT
+        return ActWriter(language, memory.hand_holds, is_over, refusable)
 
     def _predict(
         self,
@@ -128,6 +167,12 @@ class PlanGenerator:
             [*chunk, *row.guess, *row.probe] for row, chunk in zip(rows, chunks, strict=True)
         ])
         prompts = [row.prompt for row in rows]
+        if scenes is not None:
+            # A row that has held on to the very same image shows it no more.
+            image = self.backbone.image_token
+            scenes = [
+                scene for chunk, scene in zip(chunks, scenes, strict=True) if image in chunk
+            ] or None
         predict = 1 + max(len(row.guess) + len(row.probe) for row in rows)
         return self.backbone.forward(
             Chunk(tokens, positions, mask, prompts, scenes, predict), caches.cache
@@ -139,9 +184,14 @@ class PlanGenerator:
             row.probe = []
             if begins and caches.ranks(index):
                 known = [*row.writer.opening, *row.guess]
-                likely = likely_answer(self.backbone.language, row.hint)
+                likely = self._likely(row)
                 if likely[: len(known)] == known:
                     row.probe = likely[len(known) :]
+
+    def _likely(self, row: _Row) -> list[int]:
+        if row.question.memory is None:
+            return likely_answer(self.backbone.language, row.hint)
+        return []  # what an act looks at is near what the last one did, or in the guess
 
     def _decode(
         self, rows: Sequence[_Row], caches: CacheRows, prediction: Prediction
@@ -158,7 +208,7 @@ class PlanGenerator:
                 for index, row in enumerate(rows)
             ]
             if not written:
-                caches.commit([row.prompt.vital for row in rows])
+                caches.commit([row.pins() for row in rows])
                 written = True
             active = [bool(chunk) for chunk in chunks]
             if not any(active):
@@ -183,42 +233,38 @@ class PlanGenerator:
         return chunk
 
     def _finish(self, question: Question, row: _Row, scene: Scene) -> Written:
-        draft, reused = _draft_of(row), row.reused
-        fault, computed = self._fault(draft), len(row.tokens) - row.reused
-        contradicts = draft.outcome == 'refused' and is_seen(draft.a, scene.sightings)
-        if fault is not None or contradicts:
+        draft, reused = row.draft, row.reused
+        vocabulary = self.backbone.language.vocabulary
+        fault, computed = fault_in(draft, vocabulary), len(row.tokens) - row.reused
+        denied = contradicts(draft, scene.sightings)
+        if fault is not None or denied:
             kept = len(row.prompt.tokens) - 1
             cache = question.cache.open(self.backbone)
-            row = self._correct(row, cache, kept, refusable=not contradicts)
+            row = self._correct(row, cache, kept, refusable=not denied)
             computed += len(row.tokens) - kept
-            if min(row.writer.probabilities) >= LEAST_PROBABILITY or contradicts:
-                draft, fault = _draft_of(row), None
-        missing = missing_from(draft, scene.sightings)
-        if missing is not None:
-            draft = PlanDraft('refused', missing)
+            if min(row.writer.probabilities, default=1.0) >= LEAST_PROBABILITY or denied:
+                draft, fault = row.draft, fault_in(row.draft, vocabulary)
+        draft = as_seen(draft, scene.sightings, question.memory)
         latent: tuple[float, ...] = ()
         if fault is None and row.state is not None and self._wants_latent(draft):
             latent = tuple(self.backbone.latent(row.state))
-        question.cache.hold(row.tokens, row.prompt.stable, thought_of(draft))
-        return Written(draft, row.writer.confidence, fault, latent, reused, computed)
-
-    def _fault(self, draft: PlanDraft) -> str | None:
-        return fault_of(draft, self.backbone.language.vocabulary)
+        question.cache.hold(row.prompt, row.tokens, row.sight, hint_of(draft))
+        return Written(
+            draft, row.writer.confidence, fault, latent, reused, computed,
+            question.cache.certificate(row.sight), tuple(scene.sightings),
+        )
 
     def _correct(self, row: _Row, cache: Cache, kept: int, refusable: bool) -> _Row:
         """Write the plan once more, this time with sense forced upon it."""
         keep_first(cache, kept)
-        writer = PlanWriter(self.backbone.language, strict=True, refusable=refusable)
-        again = _Row(row.prompt, writer, row.hint)
+        writer = self._writer(row.question, strict=True, refusable=refusable)
+        again = _Row(row.question, row.sight, row.prompt, writer, row.hint)
         caches = CacheRows([cache])
         prediction = self._predict([again], caches, [again.tokens[kept:]])
         self._decode([again], caches, prediction)
         return again
 
-    def _wants_latent(self, draft: PlanDraft) -> bool:
-        return self.backbone.latent_size > 0 and draft.outcome == 'steps'
-
-
-def _draft_of(row: _Row) -> PlanDraft:
-    assert row.writer.draft is not None
-    return row.writer.draft
+    def _wants_latent(self, draft: Draft) -> bool:
+        if isinstance(draft, PlanDraft) and draft.outcome != 'steps':
+            return False
+        return self.backbone.latent_size > 0 and not isinstance(draft, Lesson)

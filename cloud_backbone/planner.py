@@ -20,10 +20,13 @@ from cloud_backbone.cache_policies import ServedPolicies
 from cloud_backbone.config import CacheConfig, LimitsConfig
 from cloud_backbone.errors import DrainingError
 from cloud_backbone.messages import Hello, Stats, Turn, Welcome
+from cloud_backbone.plan_vocabulary import Vocabulary
 from cloud_backbone.session import Session
-from cloud_backbone.session_store import SessionStore
+from cloud_backbone.session_record import SessionRecord
+from cloud_backbone.session_shelf import SessionShelf
+from cloud_backbone.session_store import Kept, SessionStore
 from cloud_backbone.turn_batcher import TurnBatcher
-from cloud_backbone.turn_checks import check_hello, check_turn
+from cloud_backbone.turn_checks import check_hello, check_memory, check_turn
 from cloud_backbone.turn_planner import TurnJob
 
 
@@ -36,6 +39,8 @@ class ModelFacts:
     latent_size: int
     can_batch: bool
     cache: CacheNeeds
+    vocabulary: Vocabulary | None = None
+    """What memories may speak of; None: the model takes none."""
 
 
 class PlansTurns(Protocol):
@@ -55,6 +60,7 @@ class Planner:
         limits: how much is taken on.
         cache: the pool, and how sessions keep keys and values by default.
         policies: finds cache policies for the model.
+        shelf: where sessions outlive this process; None: nowhere.
 
     Raises:
         StartError: this model cannot keep its cache so.
@@ -68,14 +74,14 @@ class Planner:
         limits: LimitsConfig,
         cache: CacheConfig | None = None,
         policies: ServedPolicies | None = None,
+        shelf: SessionShelf | None = None,
     ) -> None:
         self.facts = facts
         batch = limits.max_batch if facts.can_batch else 1
         self._grants = CacheGrants(cache or CacheConfig(), facts.cache, batch, policies)
-        # On the model's thread: a turn of the session may be running there.
-        self.sessions = SessionStore(
-            limits, self._grants, lambda left: executor.submit(left.clear)
-        )
+        self._executor, self._shelf = executor, shelf
+        self._opening = asyncio.Lock()
+        self.sessions = SessionStore(limits, self._grants, self._leave)
         self._plans = self._errors = 0
         self._closed = False
         self._batcher: TurnBatcher[TurnJob, Answer] = TurnBatcher(
@@ -85,18 +91,26 @@ class Planner:
             limits.max_waiting_turns,
         )
 
-    def open(self, hello: Hello) -> tuple[Session, Welcome]:
-        """Open or resume a session.
+    async def open(self, hello: Hello) -> tuple[Session, Welcome]:
+        """Open or resume a session; with a shelf, also one of an earlier process.
 
         Raises:
             TurnError: the hello is refused.
         """
         self._check_open()
         check_hello(hello)
-        session, resumed = self.sessions.open(hello)
+        async with self._opening:
+            session, resumed = self.sessions.open(hello, await self._put_away(hello))
+            epoch = session.epoch
+            try:
+                await self._keep(session)
+                await session.keep_epoch(epoch)
+            except BaseException:
+                self.sessions.detach(session, epoch)
+                raise
         return session, Welcome(
             session_id=session.session_id,
-            epoch=session.epoch,
+            epoch=epoch,
             resumed=resumed,
             fingerprint=self.facts.fingerprint,
             image_size=self.facts.image_size,
@@ -131,6 +145,13 @@ class Planner:
             free_sessions=self._grants.free_sessions(),
         )
 
+    def close_session(self, session_id: str) -> bool:
+        """Forget a session for good; say whether it was here."""
+        was_open = self.sessions.close(session_id)
+        if not was_open and self._shelf is not None:
+            self._shelf.remove(session_id)
+        return was_open
+
     def close(self) -> None:
         """Refuse sessions and turns from now on."""
         self._closed = True
@@ -138,15 +159,63 @@ class Planner:
     async def idle(self) -> None:
         """Return when no turn is under way."""
         await self._batcher.idle()
+        await self.sessions.settled()
+
+    async def finish(self) -> None:
+        """Put all sessions away; those that are kept go on in the next process."""
+        self.close()
+        self.sessions.put_away()
+        if self._shelf is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._finish_writing)
+
+    def _finish_writing(self) -> None:
+        assert self._shelf is not None
+        # What the model's thread still hands over comes before the end of the shelf.
+        self._executor.submit(lambda: None).result()
+        self._shelf.close()
 
     def _check_open(self) -> None:
         if self._closed:
             raise DrainingError
 
+    async def _put_away(self, hello: Hello) -> Kept | None:
+        """Return the session that a robot names, if an earlier process or a lack of room left it.
+
+        Answers of another model are not given again; what the robot did is as true as before.
+        """
+        if self._shelf is None or hello.session_id in self.sessions:
+            return None
+        found = await self._shelf.find(hello.session_id)
+        if found is not None and found[0].fingerprint != self.facts.fingerprint:
+            found[0].answers.clear()
+        return found
+
+    async def _keep(self, session: Session) -> None:
+        if self._shelf is not None and session.keeper is None:
+            session.keeper = await self._shelf.create(SessionRecord(
+                session.session_id, session.robot_id, session.embodiment,
+                session.terms.policy.name, session.terms.budget_bytes, self.facts.fingerprint,
+                session.epoch,
+            ))
+
+    def _leave(self, session: Session, for_good: bool) -> None:
+        """Free what a session has here; turns of it may still be running on the model's thread."""
+        self._executor.submit(session.cache.clear)
+        self._executor.submit(session.memory.clear)
+        if session.keeper is not None:
+            session.keeper.close(for_good)
+
     async def _answer(self, session: Session, turn: Turn, received_ns: int) -> Answer:
         check_turn(turn, session.embodiment, self.facts.image_size)
+        job, known = TurnJob(turn, session), 0
+        if turn.memory is not None:
+            check_memory(turn.memory, self.facts.vocabulary)
+            history = await session.take_in(turn.instruction, turn.memory)
+            job, known = replace(job, memory=history.whole(turn.memory)), len(history.entries)
         deadline_ns = received_ns + turn.deadline_ms * 1_000_000 if turn.deadline_ms else None
-        answer = await self._batcher.submit(TurnJob(turn, session), session, deadline_ns)
+        answer = await self._batcher.submit(job, session, deadline_ns)
+        answer = replace(answer, known_entries=known)
+        self.sessions.touch(session, 0 if turn.memory is None else turn.memory.expected_resume_ms)
         self._plans += 1
         # What is left of the time here was spent waiting, for the batch before or for the loop.
         total_ns = time.monotonic_ns() - received_ns

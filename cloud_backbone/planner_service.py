@@ -62,7 +62,7 @@ class PlannerService(planner_pb2_grpc.PlannerServicer):
     async def CloseSession(self, request: Any, context: Any) -> Any:  # noqa: N802
         """End a session."""
         try:
-            return wire.write_closed(self._ready().sessions.close(request.session_id))
+            return wire.write_closed(self._ready().close_session(request.session_id))
         except Exception as error:
             await _abort(context, error)
 

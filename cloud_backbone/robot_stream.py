@@ -56,7 +56,7 @@ class RobotStream:
             TurnError: the stream must end with a status.
         """
         hello = await self._hello(hello_timeout_s)
-        session, welcome = self._planner.open(hello)
+        session, welcome = await self._planner.open(hello)
         epoch = welcome.epoch
         try:
             await self._send(wire.write_welcome(welcome))

@@ -72,6 +72,8 @@ async def serve(
         await status.enter_graceful_shutdown()
         await service.drain()
         await server.stop(LAST_WRITES_S)
+        if planner is not None:
+            await planner.finish()
         executor.shutdown(wait=False, cancel_futures=True)
 
 

@@ -1,57 +1,121 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One robot's persistent state: who it is, its epoch, its cache, its answers.
+"""One robot's persistent state: who it is, its epoch, its caches, its task, its answers.
 
 Answers each turn id once: a repeated id gets the stored answer, or waits for the one under way.
-Lives on the event loop; only the cache is touched by the model's thread, one batch at a time.
+Lives on the event loop; only the caches are touched by the model's thread, one batch at a time.
+With a keeper, what it has taken in and answered is on the disk before anybody hears of it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 from cloud_backbone.action_plan import Answer
 from cloud_backbone.cache_grants import CacheTerms
-from cloud_backbone.embodiment import Embodiment
-from cloud_backbone.errors import Reason, ReopenSessionError, RetryCallError
+from cloud_backbone.errors import FixRequestError, Reason, ReopenSessionError, RetryCallError
+from cloud_backbone.memory_cache import MemoryCache
 from cloud_backbone.messages import Turn
 from cloud_backbone.session_cache import SessionCache
+from cloud_backbone.session_record import (
+    answer_record,
+    epoch_record,
+    history_record,
+    Record,
+    SessionRecord,
+    StoredAnswer,
+)
+from cloud_backbone.task_history import TaskHistory
+from cloud_backbone.task_memory import TaskMemory
+from cloud_backbone.turn_digest import digest_of_turn
 
 Compute = Callable[[Turn], Coroutine[Any, Any, Answer]]
 
 
+class Keeper(Protocol):
+    """Keeps the records of one session on a disk."""
+
+    async def note(self, record: Record) -> None:
+        """Return when a record is kept. Raises RetryCallError where the disk refused."""
+
+    def close(self, for_good: bool) -> None:
+        """Let go of the session, after what is being written; for good, or to go on later."""
+
+
 class Session:
-    """State of one robot between turns and streams."""
+    """State of one robot between turns and streams.
+
+    Args:
+        record: who it is and what it knows; the session goes on with it.
+        max_pending: most turns under way.
+        stored_answers: how many answers are kept.
+        terms: of its caches.
+        cache: for single questions.
+        memory: for turns with memory.
+        keeper: where records go; None: nowhere.
+    """
 
     def __init__(
         self,
-        session_id: str,
-        robot_id: str,
-        embodiment: Embodiment,
+        record: SessionRecord,
         max_pending: int,
         stored_answers: int,
         terms: CacheTerms,
         cache: SessionCache,
+        memory: MemoryCache,
+        keeper: Keeper | None = None,
     ) -> None:
-        self.session_id = session_id
-        self.robot_id = robot_id
-        self.embodiment = embodiment
-        self.epoch = 0
-        self.terms, self.cache = terms, cache
+        self.session_id, self.robot_id = record.session_id, record.robot_id
+        self.embodiment = record.embodiment
+        self.terms, self.cache, self.memory, self.keeper = terms, cache, memory, keeper
         self.last_used_s = 0.0
+        self.resumes_s = 0.0
+        """When the robot wants its next answer, as far as it said."""
         self.attached = False
         """Whether a stream is open."""
+        self._record = record
         self._max_pending, self._stored_answers = max_pending, stored_answers
-        self._pending: dict[str, asyncio.Task[Answer]] = {}
-        self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._pending: dict[str, tuple[str, asyncio.Task[Answer]]] = {}
+        self._lock = asyncio.Lock()
+        self._taking: set[asyncio.Task[TaskHistory]] = set()
+
+    @property
+    def epoch(self) -> int:
+        """Grows whenever a stream takes the session up."""
+        return self._record.epoch
+
+    @property
+    def history(self) -> TaskHistory:
+        """What it knows of its task."""
+        return self._record.history
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether turns are under way."""
+        return bool(self._pending)
+
+    def tasks(self) -> list[asyncio.Task[Answer]]:
+        """Return the turns under way."""
+        return [task for _, task in self._pending.values()]
+
+    def take_up(self) -> int:
+        """Begin a new epoch for a new stream, and return it; older streams are fenced."""
+        self._record.epoch += 1
+        self.attached = True
+        return self._record.epoch
+
+    async def keep_epoch(self, epoch: int) -> None:
+        """Return when an epoch is kept. Raises RetryCallError where the disk refused."""
+        if self.keeper is not None:
+            await self.keeper.note(epoch_record(epoch))
 
     def ask(self, turn: Turn, compute: Compute) -> asyncio.Task[Answer]:
         """Return the task that answers a turn; it outlives the stream that asked.
 
         Raises:
             ReopenSessionError: the turn is of another epoch.
+            FixRequestError: its id was used for another question.
             RetryCallError: too many turns of this session are under way.
         """
         if turn.epoch != self.epoch:
@@ -59,8 +123,11 @@ class Session:
                 Reason.STALE_EPOCH,
                 f'the turn is of epoch {turn.epoch}, the session is at epoch {self.epoch}',
             )
-        if turn.turn_id in self._answers:
-            return asyncio.create_task(_stored(self._answers[turn.turn_id]))
+        digest = digest_of_turn(turn)
+        stored = self._record.answers.get(turn.turn_id)
+        if stored is not None:
+            _check_same(turn, digest, stored.digest)
+            return asyncio.create_task(_given(stored.answer))
         if turn.turn_id not in self._pending:
             if len(self._pending) >= self._max_pending:
                 raise RetryCallError(
@@ -68,31 +135,69 @@ class Session:
                     f'{len(self._pending)} turns of this session are under way, '
                     f'allowed are {self._max_pending}',
                 )
-            task = asyncio.create_task(compute(turn))
-            self._pending[turn.turn_id] = task
+            task = asyncio.create_task(self._computed(turn, digest, compute))
+            self._pending[turn.turn_id] = digest, task
             task.add_done_callback(lambda done: self._finish(turn.turn_id, done))
-        return self._pending[turn.turn_id]
+        pending, task = self._pending[turn.turn_id]
+        _check_same(turn, digest, pending)
+        return task
+
+    async def take_in(self, instruction: str, memory: TaskMemory) -> TaskHistory:
+        """Take in what a turn says of its task, once; return the whole history.
+
+        What was begun is finished, even if the turn is withdrawn meanwhile.
+
+        Raises:
+            TurnError: it does not fit what is known, or could not be kept; nothing has changed.
+        """
+        task = asyncio.create_task(self._take_in(instruction, memory))
+        self._taking.add(task)
+        task.add_done_callback(self._taking.discard)
+        return await asyncio.shield(task)
 
     def cancel(self, turn_id: str) -> None:
         """Withdraw a turn that is under way; others are ignored."""
-        task = self._pending.get(turn_id)
-        if task is not None:
-            task.cancel()
+        if turn_id in self._pending:
+            self._pending[turn_id][1].cancel()
 
     def close(self) -> None:
         """Withdraw all turns."""
-        for task in list(self._pending.values()):
+        for _, task in list(self._pending.values()):
             task.cancel()
 
+    async def _take_in(self, instruction: str, memory: TaskMemory) -> TaskHistory:
+        async with self._lock:
+            before = self.history
+            after = before.with_memory(instruction, memory)
+            if after != before:
+                if self.keeper is not None:
+                    await self.keeper.note(history_record(before, after))
+                self._record.history = after
+            return after
+
+    async def _computed(self, turn: Turn, digest: str, compute: Compute) -> Answer:
+        answer = await compute(turn)
+        stored = StoredAnswer(digest, answer)
+        if self.keeper is not None:
+            await self.keeper.note(answer_record(turn.turn_id, stored))
+        self._record.store(turn.turn_id, stored, self._stored_answers)
+        return answer
+
     def _finish(self, turn_id: str, task: asyncio.Task[Answer]) -> None:
-        if self._pending.get(turn_id) is task:
+        if turn_id in self._pending and self._pending[turn_id][1] is task:
             del self._pending[turn_id]
-        if task.cancelled() or task.exception() is not None:
-            return
-        self._answers[turn_id] = task.result()
-        while len(self._answers) > self._stored_answers:
-            self._answers.popitem(last=False)
+        if not task.cancelled():
+            task.exception()  # whoever asked may be gone
 
 
-async def _stored(answer: Answer) -> Answer:
+def _check_same(turn: Turn, digest: str, known: str) -> None:
+    if digest != known:
+        raise FixRequestError(
+            Reason.STEP_CONFLICT,
+            f'turn {turn.turn_id!r} was asked before with another content: '
+            'give a new question a new id',
+        )
+
+
+async def _given(answer: Answer) -> Answer:
     return answer

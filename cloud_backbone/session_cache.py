@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The key-value cache that one session keeps between turns, with the tokens it was made from.
+"""The key-value cache that one session keeps between single questions, and its tokens.
 
 Grows by appending and shrinks by cropping its end; what a policy drops or encodes in between is
 the policy's business. Knows no model and no plan.
@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from cloud_backbone.action_plan import Certificate, Exactness
 from cloud_backbone.cache_policies import FULL
 from cloud_backbone.cache_rows import commit, intact, keep_first, length_of
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.compressed_cache import CompressedCache, DEFAULT_POOL_BYTES
 from cloud_backbone.kv_cache.policy import Policy
+from cloud_backbone.memory_cache import hash_of
 from cloud_backbone.model.backbone import Backbone, Prompt
+from cloud_backbone.turn_cache import Sight
 from transformers.cache_utils import Cache
 
 
@@ -39,6 +42,7 @@ class SessionCache:
         self._cache: Cache | None = None
         self._tokens: tuple[int, ...] = ()
         self._stable = 0
+        self._prefix_hash = ''
         self.last_text = ''
         """What was last written for this very instruction, if anything."""
 
@@ -55,7 +59,7 @@ class SessionCache:
         self._cache, self._tokens, self._stable = None, (), 0
         self.byte_count, self.last_text = 0, ''
 
-    def reuse(self, prompt: Prompt) -> int:
+    def reuse(self, prompt: Prompt, sight: Sight | None = None) -> int:
         """Crop to the tokens that this prompt begins with; return how many are left.
 
         Tokens that depend on an image are never reused: another image has the same tokens. Nor
@@ -73,8 +77,8 @@ class SessionCache:
         self._tokens = self._tokens[:shared]
         return shared
 
-    def hold(self, tokens: Sequence[int], stable: int, text: str) -> None:
-        """Keep what the cache holds now: exactly these tokens, the first ``stable`` without image.
+    def hold(self, prompt: Prompt, tokens: Sequence[int], sight: Sight, text: str) -> None:
+        """Keep what the cache holds now: exactly these tokens, the prompt's first.
 
         What the policy does not keep goes now.
         """
@@ -82,9 +86,20 @@ class SessionCache:
         held = length_of(self._cache)
         assert held == len(tokens), f'cache holds {held} tokens, told {len(tokens)}'
         commit(self._cache)
-        self._tokens, self._stable = tuple(tokens), stable
+        self._tokens, self._stable = tuple(tokens), prompt.stable
+        self._prefix_hash = hash_of(prompt, tokens, sight)
         self.last_text = text
         self.byte_count = _bytes_of(self._cache)
+
+    def certificate(self, sight: Sight) -> Certificate:
+        """Say what an answer that was just held rests on: the one image, and the policy."""
+        exactness = Exactness.NUMERIC if self.policy.lossless else Exactness.APPROXIMATE
+        return Certificate(sight.epoch, sight.epoch, exactness, self._prefix_hash)
+
+    @property
+    def stable(self) -> int:
+        """Count the tokens that no image fed."""
+        return min(self._stable, len(self._tokens))
 
     def __len__(self) -> int:
         """Count the tokens held."""

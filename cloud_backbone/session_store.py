@@ -1,21 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All sessions of this server: as many as limits and cache allow, forgotten after a time.
+"""All sessions of this server: as many as limits and cache allow, put away after a time.
 
-Knows when to open, resume, forget and refuse; knows nothing of what a session does.
+Knows when to open, resume, put away and refuse; knows nothing of what a session does, nor of a
+disk: a session with a keeper stays there when it is put away, any other is gone.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 import secrets
 import time
 
-from cloud_backbone.cache_grants import CacheGrants
+from cloud_backbone.cache_grants import CacheGrants, CacheTerms
 from cloud_backbone.config import LimitsConfig
-from cloud_backbone.errors import Reason, RetryCallError
+from cloud_backbone.errors import FixRequestError, Reason, RetryCallError
 from cloud_backbone.messages import Hello
-from cloud_backbone.session import Session
-from cloud_backbone.session_cache import SessionCache
+from cloud_backbone.session import Keeper, Session
+from cloud_backbone.session_record import SessionRecord
+
+Kept = tuple[SessionRecord, Keeper]
+"""A session that was put away, and what keeps it."""
 
 
 class SessionStore:
@@ -24,17 +30,18 @@ class SessionStore:
     Args:
         limits: how many, and for how long.
         grants: gives each its cache.
-        forget: told the cache of a session that is closed; frees it when no turn uses it.
+        leave: told a session that is put away, and whether for good; frees its caches when no
+            turn uses them.
     """
 
     def __init__(
         self,
         limits: LimitsConfig,
         grants: CacheGrants,
-        forget: Callable[[SessionCache], object] = SessionCache.clear,
+        leave: Callable[[Session, bool], object] = lambda session, for_good: None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._limits, self._grants, self._forget = limits, grants, forget
+        self._limits, self._grants, self._leave = limits, grants, leave
         self._now_s = now_s
         self._sessions: dict[str, Session] = {}
 
@@ -42,11 +49,23 @@ class SessionStore:
         """Count the sessions."""
         return len(self._sessions)
 
-    def open(self, hello: Hello) -> tuple[Session, bool]:
+    def __contains__(self, session_id: str) -> bool:
+        """Say whether a session is here."""
+        return session_id in self._sessions
+
+    def find(self, session_id: str) -> Session | None:
+        """Return the session of an id, if it is here."""
+        return self._sessions.get(session_id)
+
+    def open(self, hello: Hello, kept: Kept | None = None) -> tuple[Session, bool]:
         """Resume the session that the robot names, or open a new one; say which.
 
         A session of another robot or embodiment counts as lost; one that is resumed keeps its
         cache as it is.
+
+        Args:
+            hello: what the robot wants.
+            kept: the session that it names, where that was put away.
 
         Raises:
             FixRequestError: the cache cannot be as the robot wants it.
@@ -54,25 +73,16 @@ class SessionStore:
         """
         terms = self._grants.terms(hello)
         session = self._sessions.get(hello.session_id)
-        resumed = (
-            session is not None
-            and session.robot_id == hello.robot_id
-            and session.embodiment == hello.embodiment
-        )
-        if session is None or not resumed:
-            self._make_room(terms.promised_bytes)
-            session = Session(
-                secrets.token_urlsafe(16),
-                hello.robot_id,
-                hello.embodiment,
-                self._limits.max_pending_turns,
-                self._limits.stored_answers,
-                terms,
-                self._grants.give(terms),
-            )
-            self._sessions[session.session_id] = session
-        session.epoch += 1
-        session.attached = True
+        resumed = session is not None and _is_of(session, hello)
+        if session is None and kept is not None and _is_of(kept[0], hello):
+            session, resumed = self._begin(kept[0], self._former(hello, kept[0], terms)), True
+            session.keeper = kept[1]
+        elif session is None or not resumed:
+            policy, budget = terms.policy.name, terms.budget_bytes
+            session = self._begin(SessionRecord(
+                secrets.token_urlsafe(16), hello.robot_id, hello.embodiment, policy, budget
+            ), terms)
+        session.take_up()
         return session, resumed
 
     def detach(self, session: Session, epoch: int) -> None:
@@ -81,14 +91,38 @@ class SessionStore:
             session.attached = False
             session.last_used_s = self._now_s()
 
-    def close(self, session_id: str) -> bool:
-        """Forget a session; say whether it was there."""
+    def close(self, session_id: str, for_good: bool = True) -> bool:
+        """Let go of a session; say whether it was here."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             session.close()
             self._grants.take_back(session.terms)
-            self._forget(session.cache)
+            self._leave(session, for_good)
         return session is not None
+
+    def put_away(self) -> None:
+        """Let go of all sessions; those with a keeper can go on later."""
+        for session_id in list(self._sessions):
+            self.close(session_id, for_good=False)
+
+    async def settled(self) -> None:
+        """Return when every turn that is under way has been answered."""
+        pending = [task for session in self._sessions.values() for task in session.tasks()]
+        if pending:
+            await asyncio.wait(pending)
+
+    def idle(self) -> list[Session]:
+        """Return sessions without turns under way, the one that is needed last first."""
+        now_s = self._now_s()
+        idle = [session for session in self._sessions.values() if not session.is_busy]
+        return sorted(idle, key=lambda one: (
+            one.attached, -max(one.resumes_s - now_s, 0.0), one.last_used_s
+        ))
+
+    def touch(self, session: Session, expected_resume_ms: int) -> None:
+        """Note that a session was answered, and when its robot wants the next answer [ms]."""
+        session.last_used_s = self._now_s()
+        session.resumes_s = session.last_used_s + expected_resume_ms / 1000
 
     def holds(self, session: Session) -> bool:
         """Say whether a session is still open."""
@@ -96,10 +130,33 @@ class SessionStore:
 
     def cache_bytes(self) -> int:
         """Bytes that all caches own [B]."""
-        return sum(session.cache.byte_count for session in self._sessions.values())
+        return sum(
+            session.cache.byte_count + session.memory.byte_count
+            for session in self._sessions.values()
+        )
+
+    def _begin(self, record: SessionRecord, terms: CacheTerms) -> Session:
+        self._make_room(terms.promised_bytes)
+        cache, memory = self._grants.give(terms)
+        limits = self._limits
+        session = Session(
+            record, limits.max_pending_turns, limits.stored_answers, terms, cache, memory
+        )
+        self._sessions[session.session_id] = session
+        return session
+
+    def _former(self, hello: Hello, record: SessionRecord, terms: CacheTerms) -> CacheTerms:
+        """Return the terms that a session was opened with, if they can still be granted."""
+        try:
+            return self._grants.terms(replace(
+                hello, cache_policy=record.cache_policy,
+                cache_budget_bytes=record.cache_budget_bytes,
+            ))
+        except FixRequestError:
+            return terms
 
     def _make_room(self, cache_bytes: int) -> None:
-        """Forget what is too old, then the oldest without a stream until one more fits."""
+        """Put away what is too old, then the oldest without a stream until one more fits."""
         idle = [session for session in self._sessions.values() if not session.attached]
         idle.sort(key=lambda session: session.last_used_s)
         oldest_s = self._now_s() - self._limits.session_ttl_s
@@ -107,10 +164,15 @@ class SessionStore:
             full = len(self._sessions) >= self._limits.max_sessions
             full |= cache_bytes > self._grants.free_bytes
             if full or session.last_used_s < oldest_s:
-                self.close(session.session_id)
+                self.close(session.session_id, for_good=False)
         if len(self._sessions) >= self._limits.max_sessions:
             raise RetryCallError(
                 Reason.OVERLOADED,
                 f'{len(self._sessions)} sessions are in use, allowed are '
                 f'{self._limits.max_sessions}',
             )
+
+
+def _is_of(known: Session | SessionRecord, hello: Hello) -> bool:
+    """Say whether a session is of the robot that says hello, with the same body."""
+    return known.robot_id == hello.robot_id and known.embodiment == hello.embodiment

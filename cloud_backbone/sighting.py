@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 import math
 
+from cloud_backbone.act import Act
 from cloud_backbone.plan_grammar import PlanDraft, Point
 from cloud_backbone.plan_vocabulary import Thing
 
@@ -37,7 +38,7 @@ class Sighting:
         return self.presence * kind * colour
 
 
-def missing_from(draft: PlanDraft, sightings: Sequence[Sighting]) -> Thing | None:
+def missing_from(draft: PlanDraft | Act, sightings: Sequence[Sighting]) -> Thing | None:
     """Return the first named thing that the eyes do not see where the draft says it is.
 
     A model without sightings is believed.

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 
+from cloud_backbone.agent_words import entry_text, read_lesson
 from cloud_backbone.embodiment import Embodiment
 from cloud_backbone.errors import FixRequestError, Reason
 from cloud_backbone.image_intake import check_jpeg
 from cloud_backbone.messages import Hello, Turn
+from cloud_backbone.plan_vocabulary import Vocabulary
+from cloud_backbone.task_memory import TaskMemory
 from protos.protocol import MAX_INSTRUCTION_CHARS, PROTOCOL_VERSION, ROBOT_ID
 
 MAX_ID_CHARS = 128
@@ -58,6 +61,29 @@ def check_turn(turn: Turn, embodiment: Embodiment, image_size: tuple[int, int]) 
             Reason.BAD_IMAGE, f'no image of camera {camera!r}, images are of: {names}'
         )
     check_jpeg(turn.images[camera], image_size)
+
+
+def check_memory(memory: TaskMemory, vocabulary: Vocabulary | None) -> None:
+    """Refuse a memory that the model has no words for.
+
+    Args:
+        memory: of a turn.
+        vocabulary: of the model; None: it takes no memory.
+
+    Raises:
+        FixRequestError: with what cannot be said.
+    """
+    if vocabulary is None:
+        raise FixRequestError(
+            Reason.BAD_MEMORY, 'this model takes no memory: send turns without one'
+        )
+    try:
+        for lesson in memory.lessons:
+            read_lesson(lesson, vocabulary)
+        for entry in memory.entries:
+            entry_text(entry, vocabulary)
+    except ValueError as error:
+        raise FixRequestError(Reason.BAD_MEMORY, f'memory: {error}') from error
 
 
 def _check_instruction(instruction: str) -> None:

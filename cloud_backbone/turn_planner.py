@@ -10,7 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 import logging
 
-from cloud_backbone.action_plan import Answer, Certificate, Exactness, Plan
+from cloud_backbone.act import Act, thought_of_act
+from cloud_backbone.act_grounding import ActGrounder
+from cloud_backbone.action_plan import Answer, Exactness, Outcome, Plan
+from cloud_backbone.agent_words import Lesson
+from cloud_backbone.draft_check import Draft
 from cloud_backbone.errors import FixRequestError, Reason, RetryCallError, TurnError
 from cloud_backbone.grounding import Grounder, refusal
 from cloud_backbone.image_intake import decode_jpeg
@@ -18,8 +22,9 @@ from cloud_backbone.kv_cache.errors import BudgetError, PoolFullError
 from cloud_backbone.messages import Turn
 from cloud_backbone.model.backbone import Backbone, Image
 from cloud_backbone.plan_generator import PlanGenerator, Question, Written
-from cloud_backbone.plan_grammar import thought_of
+from cloud_backbone.plan_grammar import PlanDraft, thought_of
 from cloud_backbone.session import Session
+from cloud_backbone.task_memory import Purpose, TaskMemory, Tool, ToolCall
 from protos.latency import Stopwatch
 
 log = logging.getLogger(__name__)
@@ -31,6 +36,17 @@ class TurnJob:
 
     turn: Turn
     session: Session
+    memory: TaskMemory | None = None
+    """All of the task so far; None: a single question."""
+
+    def question(self, image: Image) -> Question:
+        """Return the turn as the model sees it; a check is a question that sees no history."""
+        turn, session = self.turn, self.session
+        if self.memory is None or self.memory.purpose is Purpose.CHECK:
+            return Question(turn.instruction, image, session.cache, None, turn.observation_epoch)
+        return Question(
+            turn.instruction, image, session.memory, self.memory, turn.observation_epoch
+        )
 
 
 class TurnPlanner:
@@ -80,29 +96,41 @@ class TurnPlanner:
     ) -> list[Written]:
         if not sound:
             return []
-        questions = [
-            Question(job.turn.instruction, image, job.session.cache) for job, image in sound
-        ]
-        return self._generator.generate(questions, stopwatch)
+        return self._generator.generate([job.question(image) for job, image in sound], stopwatch)
 
     def _answer(self, job: TurnJob, written: Written, stopwatch: Stopwatch) -> Answer:
-        epoch = job.turn.observation_epoch
+        certificate = written.certificate
         plan = replace(
             self._ground(job, written),
             latent=written.latent,
             confidence=written.confidence,
-            certificate=Certificate(epoch, epoch, Exactness.NUMERIC),
+            certificate=certificate,
         )
+        exactness = Exactness.NUMERIC if certificate is None else certificate.exactness
         return Answer(
-            plan, dict(stopwatch.durations_ns), written.reused_tokens, written.computed_tokens
+            plan, dict(stopwatch.durations_ns), written.reused_tokens, written.computed_tokens,
+            exactness=exactness,
         )
 
     def _ground(self, job: TurnJob, written: Written) -> Plan:
+        draft, embodiment = written.draft, job.session.embodiment
         if written.fault is not None:
-            reason = f'Not understood: {written.fault}.'
-            return refusal(reason, thought_of(written.draft))
+            return _not_understood(draft, f'Not understood: {written.fault}.')
         vocabulary = self.backbone.language.vocabulary
-        return Grounder(job.session.embodiment, vocabulary).ground(written.draft)
+        if isinstance(draft, PlanDraft):
+            return Grounder(embodiment, vocabulary).ground(draft)
+        if isinstance(draft, Act):
+            return ActGrounder(embodiment, vocabulary).ground(draft)
+        # Nothing to execute: the trial is over.
+        return Plan(Outcome.REFUSED, reason='The trial failed.', lesson=str(draft))
+
+
+def _not_understood(draft: Draft, reason: str) -> Plan:
+    if isinstance(draft, PlanDraft):
+        return refusal(reason, thought_of(draft))
+    assert not isinstance(draft, Lesson), 'lessons have no faults'
+    stop = ToolCall(Tool.STOP, str(draft.a))
+    return Plan(Outcome.REFUSED, thought_of_act(draft), reason, call=stop)
 
 
 def _told(error: Exception) -> TurnError | None:

@@ -155,7 +155,9 @@ def from_plan(plan: plan_pb2.ActionPlan) -> ActionPlan:
     outcome = _OUTCOMES.get(plan.outcome)
     if outcome is None:
         raise PlanRefused(f'outcome {plan.outcome} is unknown')
-    if (outcome is Outcome.STEPS) != bool(plan.steps):
+    # Where the gripper is only the robot knows: it makes the steps of a release itself.
+    is_release = plan.call.tool == plan_pb2.TOOL_RELEASE and outcome is Outcome.STEPS
+    if (outcome is Outcome.STEPS) != bool(plan.steps) and not is_release:
         raise PlanRefused(f'outcome {outcome.value} with {len(plan.steps)} steps')
     if outcome is Outcome.ASK and not plan.call.question:
         raise PlanRefused('outcome ask without a question')

@@ -86,6 +86,8 @@ class Backbone(Protocol):
     image_size: tuple[int, int]
     """Width and height of the images it wants [px]."""
     latent_size: int
+    image_token: int | None
+    """Id of the tokens that hold the place of an image."""
     can_batch: bool
     """Whether rows of several sessions may share a forward; their caches are compressed ones."""
     can_compress: bool

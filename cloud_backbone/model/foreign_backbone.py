@@ -70,6 +70,7 @@ class ForeignBackbone:
         # The library renamed this argument between its releases 5.2 and 5.24.
         self._cache_name = 'cache' if 'cache' in parameters else 'past_key_values'
         self._keeps_logits = 'logits_to_keep' in parameters
+        self.image_token: int | None = model.config.image_token_id
         self._image_text = self._template('')
         self._prompts: dict[str, Prompt] = {}
         self.can_compress = _can_compress(model)
@@ -111,7 +112,11 @@ class ForeignBackbone:
         """Return an empty cache: a compressed one where the model allows it."""
         if self.can_compress:
             return tentative_cache(self._model.config, pool, policy, budget_bytes)
-        return DynamicCache()
+        cache = DynamicCache()
+        # All of them from the start, so that whoever holds the cache can crop it at any time.
+        layers = DynamicCache(config=self._model.config).layers
+        cache.layers.extend(DynamicLayer() for _ in layers)
+        return cache
 
     @torch.inference_mode()
     def forward(self, chunk: Chunk, cache: Cache) -> Prediction:

@@ -54,6 +54,7 @@ class TendonBackbone:
         self.fingerprint = digest
         self.image_size = (side, side)
         self.latent_size: int = config.latent_size
+        self.image_token: int | None = config.image_token_id
         self._model = model
         self._image_ids = image_ids(config)
         self._tokenizer = tokenizer

@@ -42,8 +42,8 @@ def test_hello_decides_and_the_config_fills_in() -> None:
     ):
         terms = given.terms(said)
         assert (terms.policy.name, terms.budget_bytes) == (policy, budget)
-        cache = given.give(terms)
-        assert (cache.policy, cache.budget_bytes) == (terms.policy, budget or None)
+        for cache in given.give(terms):
+            assert (cache.policy, cache.budget_bytes) == (terms.policy, budget or None)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from cloud_backbone.config import CacheConfig, LimitsConfig
 from cloud_backbone.embodiment import Camera, Embodiment
 from cloud_backbone.errors import FixRequestError, Reason, RetryCallError
 from cloud_backbone.messages import Hello
-from cloud_backbone.session_cache import SessionCache
+from cloud_backbone.session import Session
 from cloud_backbone.session_store import SessionStore
 import pytest
 
@@ -116,8 +116,10 @@ def test_close_is_idempotent(store: SessionStore) -> None:
 
 def test_session_without_a_stream_gives_its_cache_to_the_next(clock: Clock) -> None:
     """Where the pool is full, idle sessions go before a robot is refused."""
-    forgotten: list[SessionCache] = []
-    store = SessionStore(LimitsConfig(), grants(2), forgotten.append, clock)
+    left_alone: list[tuple[Session, bool]] = []
+    store = SessionStore(
+        LimitsConfig(), grants(2), lambda *left: left_alone.append(left), clock
+    )
     kept, left = store.open(HELLO)[0], store.open(HELLO)[0]
     with pytest.raises(RetryCallError, match='needs 1000 bytes of cache, 0 of 3000') as caught:
         store.open(HELLO)
@@ -126,7 +128,7 @@ def test_session_without_a_stream_gives_its_cache_to_the_next(clock: Clock) -> N
     store.detach(left, left.epoch)
     store.open(HELLO)
     assert store.holds(kept)
-    assert forgotten == [left.cache]
+    assert left_alone == [(left, False)]
 
 
 def test_unknown_policy_closes_nothing(store: SessionStore) -> None:

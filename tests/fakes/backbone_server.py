@@ -11,7 +11,7 @@ from types import TracebackType
 
 from cloud_backbone.config import BackboneConfig, LimitsConfig
 from cloud_backbone.model.backbone import Backbone
-from cloud_backbone.model_thread import warm_up
+from cloud_backbone.model_thread import shelf_of, warm_up
 from cloud_backbone.planner import Planner
 from cloud_backbone.serving import serve
 from cloud_backbone.turn_planner import TurnPlanner
@@ -33,7 +33,8 @@ class BackboneServer:
         self.executor = ThreadPoolExecutor(1)
         facts = self.executor.submit(warm_up, backbone).result()
         self.planner = Planner(
-            facts, TurnPlanner(backbone), self.executor, limits, self._config.cache
+            facts, TurnPlanner(backbone), self.executor, limits, self._config.cache,
+            shelf=shelf_of(self._config),
         )
         self.address = ''
         self._ready = threading.Event()

@@ -51,8 +51,8 @@ class ByteCodec:
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text; ``<042>`` is one token."""
         tokens: list[int] = []
-        for index, part in enumerate(re.split(r'(<\w+>)', text)):
-            tokens += [WORDS[part]] if index % 2 else list(part.encode())
+        for part in re.split(r'(<\w+>)', text):
+            tokens += [WORDS[part]] if part in WORDS else list(part.encode())
         return tokens
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -97,6 +97,7 @@ class ScriptedBackbone:
     can_batch = True
     can_compress = True
     has_agent_words = True
+    image_token = IMAGE
 
     def __init__(
         self, script: Callable[[str], str] = lambda instruction: PICK, delay_s: float = 0.0
