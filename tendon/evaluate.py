@@ -6,24 +6,20 @@ time, in several worker processes. Prints a table, writes one JSON line per epis
 one JSON object.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 import json
-import multiprocessing
 import os
 from pathlib import Path
 import time
 from typing import cast, get_args
 
 from onboard_decoder.config import RobotSettings
-from onboard_decoder.errors import OnboardError
 from onboard_decoder.manifest_yaml import load_manifest
 from onboard_decoder.planner_client import LinkSettings, PlannerClient
 from onboard_decoder.planner_port import PlannerPort
 from onboard_decoder.robot_factory import load_decoder
 from rich.console import Console
-from rich.progress import Progress
-from sim.errors import SimError
 from sim.instructions import Wording
 from sim.scene import Split, SPLITS
 from sim.tasks import draw_task, TaskKind
@@ -31,9 +27,10 @@ from sim.variation import AXES, Axis
 from tendon.backbone_process import backbone
 from tendon.cache_wish import CacheWish
 from tendon.episode import Episode, EpisodeResult
-from tendon.errors import BadRequest, TendonError, WorkerFailed
+from tendon.errors import BadRequest
 from tendon.provenance import provenance
 from tendon.scores import print_scores, scores
+from tendon.worker_pool import run_jobs
 
 KINDS: tuple[TaskKind, ...] = (
     'put', 'pick', 'stack', 'absent', 'put', 'push', 'pick', 'stack', 'absent', 'put',
@@ -91,7 +88,7 @@ def evaluate(
     start_s = time.monotonic()
     with backbone(backbone_address, checkpoint, wish.settings()) as address:
         worker = Worker(manifest, address, delay_ms / 1e3, link=link)
-        results = _run(jobs, worker, workers, console)
+        results = run_jobs(jobs, worker, workers, console)
     print_scores(results, console)
     figures = scores(results) | {
         'split': split, 'axis': axis, 'cache_policy': cache_policy or 'default',
@@ -139,38 +136,6 @@ class Worker:
         return Episode(
             manifest, load_decoder(manifest), connect, self.delay_s, self.settings
         )
-
-
-_worker: Callable[[Job], EpisodeResult]
-
-
-def _adopt(worker: Worker) -> None:
-    """Take the worker over in a new process."""
-    global _worker
-    _worker = worker
-
-
-def _work(job: Job) -> EpisodeResult | str:
-    """Run a job; an error crosses to the parent as text, since not every error can be sent."""
-    try:
-        return _worker(job)
-    except (OnboardError, SimError, TendonError) as error:
-        return str(error)
-
-
-def _run(
-    jobs: Sequence[Job], worker: Worker, workers: int | None, console: Console
-) -> list[EpisodeResult]:
-    """Run all jobs and return their results in the order of the jobs."""
-    count = min(workers or os.cpu_count() or 1, len(jobs))
-    context = multiprocessing.get_context('spawn')
-    with context.Pool(count, _adopt, (worker,)) as pool, Progress(console=console) as progress:
-        results = []
-        for result in progress.track(pool.imap(_work, jobs), len(jobs), description='episodes'):
-            if isinstance(result, str):
-                raise WorkerFailed(result)
-            results.append(result)
-        return results
 
 
 def _write(results: Sequence[EpisodeResult], figures: dict[str, object], out: Path) -> None:
