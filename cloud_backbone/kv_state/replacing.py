@@ -17,6 +17,7 @@ from cloud_backbone.kv_state.gate import Gate
 from cloud_backbone.kv_state.segment import Segment
 from cloud_backbone.kv_state.splicing import Kept, splice
 from cloud_backbone.kv_state.state_body import StateBody
+from cloud_backbone.kv_state.within_segment import joined, parted
 
 
 class Edit(Enum):
@@ -73,13 +74,14 @@ def replace(body: StateBody, new: Segment, mode: Mode, gate: Gate) -> int:
     place = body.place(new.name)
     if not new.tokens:
         raise LayoutError(f'segment {new.name!r} cannot be replaced by nothing: drop it')
-    if mode.edit is not Edit.RECOMPUTE and not _is_last(body, place):
+    if mode.edit is Edit.ERRATUM and not _is_last(body, place):
         gate.check(body.model.fingerprint, 'replace', mode.kind)
-        if mode.edit is Edit.ERRATUM:
-            last = body.segments[-1].name
-            return appending.append(body, Segment(last, new.tokens, new.epoch, new.image))
-    order = [Kept(one) if one != place else new for one in range(len(body.segments))]
-    return _arrange(body, order, mode, 'replace')
+        last = body.segments[-1].name
+        return appending.append(body, Segment(last, new.tokens, new.epoch, new.image))
+    with parted(body, place, new) as order:
+        if mode.edit is not Edit.RECOMPUTE and _keeps_behind(order):
+            gate.check(body.model.fingerprint, 'replace', mode.kind)
+        return _arrange(body, order, mode, 'replace')
 
 
 def drop(body: StateBody, name: str, mode: Mode, gate: Gate) -> int:
@@ -149,16 +151,25 @@ def _arrange(
     body: StateBody, order: Sequence[Kept | Segment], mode: Mode, operation: str
 ) -> int:
     """Bring the table into an order, exactly or by keeping what was computed."""
-    same = next((place for place, part in enumerate(order) if part != Kept(place)), len(order))
-    kept_behind = any(isinstance(part, Kept) for part in order[same:])
-    if mode.edit is not Edit.RECOMPUTE and kept_behind:
+    same = _same(order)
+    if mode.edit is not Edit.RECOMPUTE and _keeps_behind(order):
         return splice(body, order, f'{operation} {mode.kind}', mode.fresh)
     first = body.start(same)
     kept = body.held.reachable(min(first, len(body.held)))
     with body.all_or_nothing(kept):
         old = body.segments
         body.cut(first)
-        body.segments = (*body.segments, *(
+        body.segments = joined((*body.segments, *(
             old[part.place] if isinstance(part, Kept) else part for part in order[same:]
-        ))
+        )))
         return body.catch_up()
+
+
+def _same(order: Sequence[Kept | Segment]) -> int:
+    """Count the first parts that stay where they are."""
+    return next((place for place, part in enumerate(order) if part != Kept(place)), len(order))
+
+
+def _keeps_behind(order: Sequence[Kept | Segment]) -> bool:
+    """Say whether something behind the first change is kept."""
+    return any(isinstance(part, Kept) for part in order[_same(order):])
