@@ -10,6 +10,8 @@ import sys
 from typing import Annotated
 
 from tendon import __version__
+from tendon.bench_commands import bench
+from tendon.cli_options import Checkpoint, end, examples, Out, Seed
 from tendon.errors import BadRequest, TendonError
 import typer
 
@@ -36,25 +38,7 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
     context_settings={'help_option_names': ['-h', '--help']},
 )
-bench = typer.Typer(help='Measure.', no_args_is_help=True)
 app.add_typer(bench, name='bench')
-
-Seed = Annotated[int, typer.Option(help='Draws scene and task.', min=0)]
-Checkpoint = Annotated[
-    Path | None, typer.Option(help='Model of the backbone; default: the shipped one.')
-]
-Out = Annotated[Path, typer.Option(help='Folder for everything that is written.')]
-
-
-def examples(*lines: str) -> str:
-    """Return the closing paragraph of a help text."""
-    return 'Examples:\n\n' + '\n\n'.join(lines)
-
-
-def end(status: int | None) -> None:
-    """End the command with an exit status."""
-    raise typer.Exit(status or 0)
-
 
 @app.callback(invoke_without_command=True)
 def version(
@@ -196,39 +180,6 @@ def distill(
     from tendon.distill import run
 
     end(run(out=out, profile=profile, seed=seed, device=device))
-
-
-@bench.command(epilog=examples('tendon bench latency', 'tendon bench latency --turns 200'))
-def latency(
-    turns: Annotated[int, typer.Option(help='Turns that are counted.')] = 50,
-    out: Out = Path('runs/latency'),
-    seed: Seed = 7,
-    checkpoint: Checkpoint = None,
-) -> None:
-    """Measure each stage from image to motion in real time; last line is JSON."""
-    from tendon.bench_latency import run
-
-    end(run(turns=turns, out=out, seed=seed, checkpoint=checkpoint))
-
-
-@bench.command(epilog=examples('tendon bench kv', 'tendon bench kv --quick --out runs/kv'))
-def kv(
-    out: Out = Path('runs/kv'),
-    seed: Annotated[int, typer.Option(help='Draws text, facts and numbers.', min=0)] = 7,
-    quick: Annotated[
-        bool, typer.Option('--quick', help='A tiny random model: only shows that it runs.')
-    ] = False,
-    weights: Annotated[
-        Path | None, typer.Option(help='Converted SmolLM2; default: the cache of the user.')
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help='Processes; default: one per core.', min=1)
-    ] = None,
-) -> None:
-    """Compare the cache policies with each other and with peers; last line is JSON."""
-    from tendon.bench_kv.run import run
-
-    end(run(out=out, seed=seed, quick=quick, weights=weights, workers=workers))
 
 
 @app.command(epilog=examples('tendon calibrate', 'tendon calibrate --checkpoint runs/mine'))

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 HEAVY = ('torch', 'transformers', 'mujoco', 'onnxruntime', 'rclpy', 'grpc', 'matplotlib', 'numpy')
 COMMANDS = (
     ['demo'], ['arm'], ['robot'], ['ask'], ['eval'], ['distill'],
-    ['bench', 'latency'], ['bench', 'kv'], ['doctor'],
+    ['bench', 'latency'], ['bench', 'kv'], ['bench', 'agent'], ['doctor'],
 )
 
 

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draws a session: tokens computed and time to the first token at each turn, and the edits."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tendon.bench_agent.race import Race
+from tendon.bench_agent.script import Event
+
+GRID = '#e3e7ea'
+COLOURS = {
+    'exact': '#e76f51', 'stale': '#f4a261', 're-prefill': '#264653', 'DynamicCache': '#9aa5b1',
+    'llama.cpp': '#2a9d8f', 'vLLM': '#8e6bbf',
+}
+MARKS = {
+    Event.MEND: 'v', Event.LESSON: '^', Event.COMPACTION: 's', Event.RESTART: 'X',
+}
+
+
+def draw_race(
+    race: Race, edits: Mapping[str, Mapping[str, float]], path: Path, title: str
+) -> None:
+    """Write a PNG."""
+    # Imported here: drawing is the last thing a run does, and the import takes a second.
+    import matplotlib
+
+    matplotlib.use('Agg')
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 3, figsize=(16, 5.2), layout='constrained')
+    for log in race.logs.values():
+        turns = sorted(log.steps)
+        colour = COLOURS.get(log.name, '#555555')
+        style = {'color': colour, 'linewidth': 1, 'label': log.name}
+        axes[0].plot(turns, [log.steps[turn].computed for turn in turns], **style)
+        axes[1].plot(turns, [log.steps[turn].cost.wall_s for turn in turns], **style)
+    _mark_events(axes[0], race)
+    _finish(axes[0], 'Tokens computed', 'turn')
+    _finish(axes[1], 'Time to the first token [s]', 'turn')
+    axes[1].set_yscale('log')
+    axes[0].set_yscale('log')
+    _draw_edits(axes[2], edits)
+    figure.suptitle(title)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc='outside lower center', frameon=False, ncols=10)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def _mark_events(axes: Any, race: Race) -> None:
+    steps = race.logs['exact'].steps if 'exact' in race.logs else {}
+    for event, mark in MARKS.items():
+        turns = [turn for turn in steps if race.events[turn] is event]
+        axes.plot(
+            turns, [steps[turn].computed for turn in turns], linestyle='', marker=mark,
+            color=COLOURS['exact'], markersize=5, label=event.value,
+        )
+
+
+def _draw_edits(axes: Any, edits: Mapping[str, Mapping[str, float]]) -> None:
+    names = list(edits)
+    places = range(len(names))
+    axes.barh(places, [edits[name]['flips'] for name in names], color=COLOURS['stale'])
+    for place, name in zip(places, names, strict=True):
+        axes.text(0, place, f' KL {edits[name]["kl"]:.4f}', va='center', fontsize=8)
+    axes.set_yticks(places, names, fontsize=8)
+    axes.invert_yaxis()
+    _finish(axes, 'Approximate edits: share of changed next tokens', '')
+
+
+def _finish(axes: Any, title: str, label: str) -> None:
+    axes.set_title(title, loc='left')
+    axes.set_xlabel(label)
+    axes.grid(color=GRID, linewidth=0.5)
+    axes.spines[['top', 'right']].set_visible(False)

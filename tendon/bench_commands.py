@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands ``tendon bench ...``: names and options, and nothing else."""
+
+from pathlib import Path
+from typing import Annotated
+
+from tendon.cli_options import Checkpoint, end, examples, Out, Seed
+import typer
+
+bench = typer.Typer(help='Measure.', no_args_is_help=True)
+
+
+@bench.command(epilog=examples('tendon bench latency', 'tendon bench latency --turns 200'))
+def latency(
+    turns: Annotated[int, typer.Option(help='Turns that are counted.')] = 50,
+    out: Out = Path('runs/latency'),
+    seed: Seed = 7,
+    checkpoint: Checkpoint = None,
+) -> None:
+    """Measure each stage from image to motion in real time; last line is JSON."""
+    from tendon.bench_latency import run
+
+    end(run(turns=turns, out=out, seed=seed, checkpoint=checkpoint))
+
+
+@bench.command(epilog=examples('tendon bench kv', 'tendon bench kv --quick --out runs/kv'))
+def kv(
+    out: Out = Path('runs/kv'),
+    seed: Annotated[int, typer.Option(help='Draws text, facts and numbers.', min=0)] = 7,
+    quick: Annotated[
+        bool, typer.Option('--quick', help='A tiny random model: only shows that it runs.')
+    ] = False,
+    weights: Annotated[
+        Path | None, typer.Option(help='Converted SmolLM2; default: the cache of the user.')
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help='Processes; default: one per core.', min=1)
+    ] = None,
+) -> None:
+    """Compare the cache policies with each other and with peers; last line is JSON."""
+    from tendon.bench_kv.run import run
+
+    end(run(out=out, seed=seed, quick=quick, weights=weights, workers=workers))
+
+
+@bench.command(epilog=examples(
+    'tendon bench agent', 'tendon bench agent --part cache --quick',
+    'tendon bench agent --part moves --out runs/moves',
+))
+def agent(
+    out: Out = Path('runs/agent'),
+    seed: Annotated[int, typer.Option(help='Draws script, scenes and mishaps.', min=0)] = 7,
+    quick: Annotated[
+        bool, typer.Option('--quick', help='Few turns and tasks: only shows that it runs.')
+    ] = False,
+    part: Annotated[
+        str, typer.Option(help='What to measure: cache, tasks, moves or all.')
+    ] = 'all',
+    weights: Annotated[
+        Path | None, typer.Option(help='Converted SmolLM2; default: the cache of the user.')
+    ] = None,
+    checkpoint: Checkpoint = None,
+    workers: Annotated[
+        int | None, typer.Option(help='Processes for tasks; default: one per core.', min=1)
+    ] = None,
+) -> None:
+    """Measure what the agent's memory costs and is good for; last line is JSON."""
+    from tendon.bench_agent.run import run
+
+    end(run(
+        out=out, seed=seed, quick=quick, part=part, weights=weights, checkpoint=checkpoint,
+        workers=workers,
+    ))

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options, examples and ends that commands of ``tendon`` share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Seed = Annotated[int, typer.Option(help='Draws scene and task.', min=0)]
+Checkpoint = Annotated[
+    Path | None, typer.Option(help='Model of the backbone; default: the shipped one.')
+]
+Out = Annotated[Path, typer.Option(help='Folder for everything that is written.')]
+
+
+def examples(*lines: str) -> str:
+    """Return the closing paragraph of a help text."""
+    return 'Examples:\n\n' + '\n\n'.join(lines)
+
+
+def end(status: int | None) -> None:
+    """End the command with an exit status."""
+    raise typer.Exit(status or 0)
