@@ -12,6 +12,7 @@ from typing import TypeVar
 from onboard_decoder.errors import SettingsError
 
 Number = TypeVar('Number', int, float)
+Setting = int | float | str
 
 
 def bounded(default: Number, low: Number, high: Number, text: str) -> Number:
@@ -20,19 +21,41 @@ def bounded(default: Number, low: Number, high: Number, text: str) -> Number:
     return value
 
 
+def choice(default: str, allowed: tuple[str, ...], text: str) -> str:
+    """Declare a setting that is one of a few words, and what it means."""
+    value: str = field(default=default, metadata={'allowed': allowed, 'text': text})
+    return value
+
+
 class _Checked:
-    """Refuses values outside the ranges that ``bounded`` declared."""
+    """Refuses values outside what ``bounded`` and ``choice`` declared."""
 
     def __post_init__(self) -> None:
         for entry in fields(self):  # type: ignore[arg-type]
-            low, high = entry.metadata['low'], entry.metadata['high']
             value = getattr(self, entry.name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise SettingsError(entry.name, value, 'a number')
-            if not low <= value <= high:
-                raise SettingsError(entry.name, value, f'in {low:g}..{high:g}')
-            if isinstance(entry.default, int) and not isinstance(value, int):
-                raise SettingsError(entry.name, value, 'a whole number')
+            if 'allowed' in entry.metadata:
+                _check_word(entry.name, value, entry.metadata['allowed'])
+            else:
+                _check_number(entry.name, value, entry.metadata, isinstance(entry.default, int))
+
+
+def _check_word(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Refuse what is not one of the words."""
+    if value not in allowed:
+        raise SettingsError(name, value, f'one of {", ".join(allowed)}')
+
+
+def _check_number(
+    name: str, value: object, metadata: Mapping[str, float], must_be_whole: bool
+) -> None:
+    """Refuse what is no number of the range."""
+    low, high = metadata['low'], metadata['high']
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise SettingsError(name, value, 'a number')
+    if not low <= value <= high:
+        raise SettingsError(name, value, f'in {low:g}..{high:g}')
+    if must_be_whole and not isinstance(value, int):
+        raise SettingsError(name, value, 'a whole number')
 
 
 @dataclass(frozen=True)
@@ -113,6 +136,57 @@ class WatchdogLimits(_Checked):
 
 
 @dataclass(frozen=True)
+class AgentSettings(_Checked):
+    """How the agent works, and every limit of its loop; see ``agent.react_loop``."""
+
+    mode: str = choice(
+        'plan', ('plan', 'react'),
+        'plan: whole plans, judged by a new look; react: one tool call after the other'
+    )
+    watch: str = choice(
+        'off', ('off', 'repair', 'exact'),
+        'What a change seen before contact does; off: nothing; repair: ask on while moving, stop '
+        'if the choice changes; exact: stop and ask anew'
+    )
+    max_trials: int = bounded(3, 1, 10, 'Trials of one instruction')
+    max_steps: int = bounded(20, 1, 200, 'Tool calls of one trial')
+    max_repeats: int = bounded(
+        2, 1, 20, 'Times that a call that failed may be made while nothing changes in the image'
+    )
+    max_same_failures: int = bounded(3, 1, 50, 'Times that the same call may fail the same way')
+    max_fruitless: int = bounded(5, 1, 50, 'Tool calls in a row without progress')
+    max_bad_calls: int = bounded(2, 1, 20, 'Answers of one trial that are no tool call')
+    max_refusals: int = bounded(3, 1, 20, 'Tool calls of one trial that are refused on board')
+    max_overclaims: int = bounded(2, 1, 20, 'Claims of one trial that a second look denies')
+    max_turns: int = bounded(80, 1, 10000, 'Questions to the backbone for one instruction')
+    max_tokens: int = bounded(
+        200000, 100, 10**9, 'Tokens that the backbone computes for one instruction'
+    )
+    tool_deadline_s: float = bounded(40.0, 0.5, 600.0, 'Time for one tool call [s]')
+    ask_wait_s: float = bounded(60.0, 0.1, 86400.0, 'How long a person may take to answer [s]')
+    reflect_wait_s: float = bounded(10.0, 0.1, 600.0, 'Time for the lesson of a trial [s]')
+    scene_max_age_s: float = bounded(
+        8.0, 0.05, 600.0, 'Age of the image that a call rests on, above which it is not begun [s]'
+    )
+    max_lessons: int = bounded(200, 1, 100000, 'Lessons that are kept')
+    lessons_in_use: int = bounded(3, 0, 3, 'Lessons that a trial is given')
+    watch_period_s: float = bounded(0.2, 0.02, 10.0, 'Time between two looks while moving [s]')
+    watch_turns: int = bounded(4, 1, 100, 'Questions that one tool call may cause while moving')
+    watch_wait_s: float = bounded(
+        1.5, 0.02, 60.0, 'How long the arm waits before contact for such an answer [s]'
+    )
+    watch_target_m: float = bounded(
+        0.015, 0.001, 0.2, 'A target that moves farther than this is another choice [m]'
+    )
+    watch_radius: float = bounded(
+        0.08, 0.01, 1.0, 'What is watched around a target, as share of the image'
+    )
+    watch_share: float = bounded(
+        0.06, 0.001, 1.0, 'Share of the pixels watched that must change to count'
+    )
+
+
+@dataclass(frozen=True)
 class RobotSettings:
     """Everything that the robot's behaviour depends on besides its manifest."""
 
@@ -120,8 +194,9 @@ class RobotSettings:
     success: SuccessSettings = field(default_factory=SuccessSettings)
     limits: TaskLimits = field(default_factory=TaskLimits)
     watchdog: WatchdogLimits = field(default_factory=WatchdogLimits)
+    agent: AgentSettings = field(default_factory=AgentSettings)
 
-    def changed(self, values: Mapping[str, float | int]) -> 'RobotSettings':
+    def changed(self, values: Mapping[str, Setting]) -> 'RobotSettings':
         """Return a copy with settings replaced, named as 'limits.max_attempts'.
 
         Raises:

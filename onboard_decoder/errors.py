@@ -93,10 +93,10 @@ class ImageRefused(ObservationError):
 
 
 class InstructionRefused(OnboardError):
-    """The instruction cannot be sent to a backbone."""
+    """An instruction, or an answer to the robot's question, is no usable text."""
 
-    def __init__(self, problem: str, limit: int) -> None:
-        super().__init__(f'instruction {problem}; it must have 1 to {limit} characters of text')
+    def __init__(self, problem: str, limit: int, what: str = 'instruction') -> None:
+        super().__init__(f'{what} {problem}; it must have 1 to {limit} characters of text')
 
 
 class PlanRefused(OnboardError):

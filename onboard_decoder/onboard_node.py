@@ -2,18 +2,17 @@
 """ROS 2 lifecycle node around the robot: messages in, messages out, nothing decided here.
 
 Subscribes: joint_states; camera/image_raw or camera/image_raw/compressed (with several cameras
-<camera>/image_raw); instruction (std_msgs/String). Publishes: joint_trajectory_controller/
-joint_trajectory or forward_position_controller/commands; status (std_msgs/String, JSON);
-/diagnostics. Service: ~/stop (std_srvs/Trigger). Parameters: ``parameters_ros``.
+<camera>/image_raw); instruction and answer (std_msgs/String). Publishes:
+joint_trajectory_controller/joint_trajectory or forward_position_controller/commands; question
+(std_msgs/String, to a person); status (std_msgs/String, JSON); /diagnostics. Service: ~/stop
+(std_srvs/Trigger). Parameters: ``parameters_ros``.
 Configure loads manifest, decoder and session; activate commands; deactivate brakes and holds.
 """
 
 from collections.abc import Callable
 from functools import partial
-import signal
 import sys
 import traceback
-from types import FrameType
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -21,6 +20,7 @@ from onboard_decoder import messages_ros as messages
 from onboard_decoder import parameters_ros as parameters
 from onboard_decoder.clock import MonotonicClock, to_ns, to_s
 from onboard_decoder.diagnostics_ros import diagnose
+from onboard_decoder.ending import Ending
 from onboard_decoder.errors import ConfigError, InstructionRefused, ObservationError
 from onboard_decoder.image_codec import Image
 from onboard_decoder.manifest import Manifest
@@ -75,9 +75,12 @@ class OnboardNode(LifecycleNode):
                 ),
                 behaviour,
                 RuntimeSettings(loop_priority=told.loop_priority),
-                Paths(told.latency_path, told.transcript_path, told.record_path),
+                Paths(
+                    told.latency_path, told.transcript_path, told.record_path, told.lessons_path
+                ),
                 self._monotonic,
                 self._publish_command,
+                self._publish_question,
             )
         except ConfigError as error:
             self.get_logger().fatal(str(error))
@@ -135,9 +138,11 @@ class OnboardNode(LifecycleNode):
         self._manifest, self._as_trajectory = manifest, kind is JointTrajectory
         self._commands = self.create_lifecycle_publisher(kind, topic, 1)
         self._status = self.create_publisher(String, 'status', 10)
+        self._questions = self.create_publisher(String, 'question', 10)
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         subscriptions = [
             self.create_subscription(String, 'instruction', self._on_instruction, 10),
+            self.create_subscription(String, 'answer', self._on_answer, 10),
             self.create_subscription(
                 JointState, 'joint_states', self._on_joints, qos_profile_sensor_data
             ),
@@ -151,6 +156,7 @@ class OnboardNode(LifecycleNode):
         self._entities = [
             partial(self.destroy_lifecycle_publisher, self._commands),
             partial(self.destroy_publisher, self._status),
+            partial(self.destroy_publisher, self._questions),
             partial(self.destroy_publisher, self._diagnostics),
             *(partial(self.destroy_subscription, entry) for entry in subscriptions),
             *(partial(self.destroy_timer, entry) for entry in timers),
@@ -206,6 +212,12 @@ class OnboardNode(LifecycleNode):
         except InstructionRefused as error:
             self.get_logger().error(str(error))
 
+    def _on_answer(self, message: String) -> None:
+        try:
+            self._runtime.robot.answer(message.data)
+        except InstructionRefused as error:
+            self.get_logger().error(str(error))
+
     def _on_stop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self._runtime.robot.stop()
         response.success, response.message = True, 'braking; the next instruction starts anew'
@@ -218,6 +230,10 @@ class OnboardNode(LifecycleNode):
             else messages.to_array(command)
         )
         self._commands.publish(message)
+
+    def _publish_question(self, question: str) -> None:
+        """Called by the agent's thread."""
+        self._questions.publish(String(data=question))
 
     def _publish_status(self) -> None:
         self._status.publish(String(data=self._runtime.robot.status().to_json()))
@@ -242,23 +258,6 @@ class OnboardNode(LifecycleNode):
 
     def _warn(self, text: str) -> None:
         self.get_logger().warning(text, throttle_duration_sec=_THROTTLE_S)
-
-
-class Ending:
-    """Turns signals into a wish to end, so that the arm brakes before the graph is left."""
-
-    def __init__(self) -> None:
-        self.is_wanted = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._want)
-
-    def ignore_further(self) -> None:
-        """Let no signal that comes late change the exit status of a process that is done."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
-
-    def _want(self, number: int, frame: FrameType | None) -> None:
-        self.is_wanted = True
 
 
 def start(node: OnboardNode) -> bool:

@@ -5,6 +5,7 @@ The robot's behaviour is declared from ``config``: its names, ranges and default
 once. ``config/onboard.yaml`` lists all of them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -35,6 +36,7 @@ class NodeParameters:
     status_rate_hz: float
     latency_path: str
     transcript_path: str
+    lessons_path: str
     record_path: str
 
     def __post_init__(self) -> None:
@@ -65,6 +67,8 @@ _DECLARED: dict[str, tuple[Any, str, tuple[float, float] | None]] = {
     'status_rate_hz': (10.0, 'Rate of the status topic [Hz]', (0.1, 100.0)),
     'latency_path': ('', 'File for latency traces as JSON lines; empty: none', None),
     'transcript_path': ('', "File for the agent's events as JSON lines; empty: none", None),
+    'lessons_path': ('', "File for the agent's lessons as JSON lines; empty: kept until the end",
+                     None),
     'record_path': ('', 'File for an MCAP recording; empty: none', None),
 }
 
@@ -79,10 +83,9 @@ def declare(node: Node) -> list[str]:
         node.declare_parameter(name, default, _descriptor(text, default, limits))
     for group in fields(RobotSettings):
         for entry in fields(getattr(RobotSettings(), group.name)):
-            limits = (entry.metadata['low'], entry.metadata['high'])
             node.declare_parameter(
                 f'{group.name}.{entry.name}', entry.default,
-                _descriptor(entry.metadata['text'], entry.default, limits),
+                _descriptor(entry.metadata['text'], entry.default, _limits(entry.metadata)),
             )
     # ROS ignores what nobody declares, so a misspelt name would go unnoticed.
     return sorted(
@@ -104,6 +107,11 @@ def read(node: Node) -> tuple[NodeParameters, RobotSettings]:
         for entry in fields(getattr(RobotSettings(), group.name))
     }
     return NodeParameters(**values), RobotSettings().changed(behaviour)
+
+
+def _limits(metadata: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Return the range of a setting, None for one that is a word."""
+    return None if 'allowed' in metadata else (metadata['low'], metadata['high'])
 
 
 def _descriptor(

@@ -6,23 +6,24 @@ period; somebody calls ``think`` as often as they like. Nothing here waits, so a
 threads and real time, an evaluation in lockstep with simulated time: observe, think, tick.
 """
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 import threading
 
 import numpy as np
 from numpy.typing import NDArray
-from onboard_decoder.agent.step_runner import Body, StepRunner
+from onboard_decoder.agent.agent import AgentNeeds, make_agent
+from onboard_decoder.agent.lesson_store import LessonStore
+from onboard_decoder.agent.step_runner import Body
 from onboard_decoder.agent.success import SuccessJudge
-from onboard_decoder.agent.task_loop import Phase, TaskLoop, TaskResult
+from onboard_decoder.agent.task_result import TaskResult
 from onboard_decoder.agent.transcript import Event, EventSink, RecentEvents
-from onboard_decoder.agent.turn_asker import TurnAsker, Waiting
+from onboard_decoder.agent.turn_asker import Waiting
 from onboard_decoder.chunk_maker import ChunkMaker
 from onboard_decoder.clock import Clock, to_s
 from onboard_decoder.config import RobotSettings
 from onboard_decoder.decoder_port import DecoderPort
-from onboard_decoder.errors import InstructionRefused, OnboardError
+from onboard_decoder.errors import OnboardError
 from onboard_decoder.fallback.watchdog import (
     Fault,
     Health,
@@ -31,6 +32,7 @@ from onboard_decoder.fallback.watchdog import (
     Watchdog,
 )
 from onboard_decoder.image_codec import Image
+from onboard_decoder.inbox import Inbox, Kind
 from onboard_decoder.kinematics import ForwardKinematics
 from onboard_decoder.latency_budget import TurnTrace
 from onboard_decoder.manifest import Manifest
@@ -57,6 +59,8 @@ class Robot:
         publish: Publish | None = None,
         sinks: Sequence[EventSink] = (),
         news: threading.Event | None = None,
+        lessons: LessonStore | None = None,
+        say: Callable[[str], None] | None = None,
     ) -> None:
         """Wire everything; commands nothing before ``activate``.
 
@@ -69,12 +73,14 @@ class Robot:
           publish: hands a command to the arm; called inside ``tick``.
           sinks: take the agent's events, for example a ``Transcript``.
           news: set when ``think`` has something to do; the planner may share it.
+          lessons: what the agent learned before; kept in memory only where None.
+          say: publishes the agent's question to a person; called inside ``think``.
         """
         self.manifest, self.settings = manifest, settings or RobotSettings()
         self._planner, self._clock = planner, clock
         self._recent = RecentEvents()
         self._sinks = (self._recent, *sinks)
-        limits, watchdog = self.settings.limits, self.settings.watchdog
+        watchdog = self.settings.watchdog
         kinematics = ForwardKinematics(manifest)
         self.intake = ObservationIntake(manifest, clock, watchdog.range_tolerance)
         self._traces = TraceCollector(manifest)
@@ -87,13 +93,15 @@ class Robot:
             decoder, self._servo.buffer, clock, manifest, self.settings.chunks
         )
         self._judge = SuccessJudge(manifest, kinematics, self.settings.success)
-        self._asker = TurnAsker(self.intake, planner, clock, limits, watchdog, self._log)
-        self._runner = StepRunner(self._maker, self._judge, self.settings)
-        self._task = TaskLoop(
-            manifest, kinematics, self._asker, self._runner, self._judge, limits, self._traces,
-            self._log,
+        made = make_agent(
+            AgentNeeds(
+                manifest, kinematics, self.intake, planner, clock, self._maker, self._judge,
+                self._traces, self._log, lessons or LessonStore(), say or (lambda text: None),
+            ),
+            self.settings,
         )
-        self._inbox: deque[str | None] = deque()  # instructions; None is a stop
+        self._task, self._asker, self._runner = made.agent, made.asker, made.runner
+        self._inbox = Inbox()
         self._rest_since_ns: int | None = None
         self.faults: tuple[Fault, ...] = ()
         self.notice = ''
@@ -127,13 +135,19 @@ class Robot:
         grant = self._planner.state().grant
         limit = grant.max_instruction_chars if grant else 0
         with self._noticed():
-            self._inbox.append(_checked(instruction, limit or MAX_INSTRUCTION_CHARS))
+            self._inbox.put(Kind.INSTRUCTION, instruction, limit or MAX_INSTRUCTION_CHARS)
+        self.news.set()
+
+    def answer(self, text: str) -> None:
+        """Answer the robot's question; dropped if it asks nothing. Raises InstructionRefused."""
+        with self._noticed():
+            self._inbox.put(Kind.ANSWER, text, MAX_INSTRUCTION_CHARS)
         self.news.set()
 
     def stop(self) -> None:
         """Brake at once and end the task; the next instruction starts anew."""
         self._servo.brake()
-        self._inbox.append(None)
+        self._inbox.put(Kind.STOP)
         self.news.set()
 
     def activate(self) -> None:
@@ -142,7 +156,7 @@ class Robot:
         self._servo.activate()
 
     def deactivate(self) -> None:
-        """Command nothing any more; a caller that wants the arm to brake stops it first."""
+        """Command nothing any more; stop first where the arm is to brake."""
         self._servo.deactivate()
 
     def tick(self) -> Command | None:
@@ -163,29 +177,25 @@ class Robot:
             self._rest_since_ns = joints.stamp_ns
         if self._servo.is_stopped or Fault.JOINTS_STALE in self.faults:
             return
-        was_acting = self._is_acting
+        was_acting = self._task.is_moving
         may_go_on = Reaction.FINISH_STEP not in map(REACTIONS.get, self.faults)
         self._task.think(Body(now_ns, joints, motion, tick, may_go_on), self._rest_since_ns)
-        if was_acting and not self._is_acting:
+        if was_acting and not self._task.is_moving:
             self._servo.buffer.clear()
 
     def _read_inbox(self, now_ns: int) -> None:
         """Take what people said, in order."""
-        while self._inbox:
-            text = self._inbox[0]
-            if text is None:
+        while (message := self._inbox.oldest) is not None:
+            if message.kind is Kind.STOP:
                 self._servo.brake()
                 self._task.stop('stopped', now_ns)
-            else:
+            elif message.kind is Kind.INSTRUCTION:
                 self._servo.buffer.clear()
                 self._servo.is_stopped = False
-                self._task.begin(text, now_ns)
-            self._inbox.popleft()
-
-    @property
-    def _is_acting(self) -> bool:
-        """True while steps are run."""
-        return self._task.phase in (Phase.ACTING, Phase.RETREATING)
+                self._task.begin(message.text, now_ns)
+            elif not self._task.answer(message.text):
+                self.notice = f'answer {message.text!r} is dropped: nothing is asked'
+            self._inbox.drop()
 
     def _health(self, now_ns: int) -> Health:
         """Gather what the watchdog looks at."""
@@ -193,7 +203,7 @@ class Robot:
             joints_age_ns=self.intake.joints_age_ns(),
             image_wait_ns=self._asker.image_wait_ns(now_ns),
             turn_age_ns=self._asker.turn_age_ns(now_ns),
-            is_acting=self._is_acting and not self._runner.is_waiting,
+            is_acting=self._task.is_moving and not self._runner.is_waiting,
             has_target=not self._servo.is_dry,
             link=self._planner.state().link,
             is_decoder_slow=self._maker.is_slow,
@@ -218,8 +228,14 @@ class Robot:
 
     @property
     def wants_image(self) -> bool:
-        """True while the agent waits for a new image."""
-        return bool(self._inbox) or self._asker.waiting is Waiting.IMAGE
+        """True while the agent has use for a new image."""
+        waits = self._inbox.is_waiting or self._asker.waiting is Waiting.IMAGE
+        return waits or self._task.wants_image(self._clock.now_ns())
+
+    @property
+    def question(self) -> str:
+        """What the agent asks a person, empty if nothing; see ``answer``."""
+        return self._task.question
 
     @property
     def is_active(self) -> bool:
@@ -234,12 +250,12 @@ class Robot:
     @property
     def is_busy(self) -> bool:
         """True while there is a task."""
-        return bool(self._inbox) or bool(self._task.instruction)
+        return self._inbox.is_waiting or bool(self._task.instruction)
 
     @property
     def result(self) -> TaskResult | None:
         """How the last task ended; None while one is under way."""
-        return None if self._inbox else self._task.result
+        return None if self._inbox.is_waiting else self._task.result
 
     @property
     def events(self) -> list[Event]:
@@ -262,19 +278,15 @@ class Robot:
             instruction=self._task.instruction,
             attempt=self._task.attempts,
             step=step.skill.value if step else '',
-            step_index=self._runner.index,
-            step_count=self._runner.count,
+            step_index=self._runner.index, step_count=self._runner.count,
             waits_for=self._asker.waiting.value,
             trouble=self._asker.trouble,
-            is_active=self._servo.is_active,
-            is_stopped=self._servo.is_stopped,
+            is_active=self._servo.is_active, is_stopped=self._servo.is_stopped,
             is_carrying=self._runner.is_carrying,
-            link=state.link.value,
-            link_reason=state.reason,
+            link=state.link.value, link_reason=state.reason,
             notice=self.notice,
             faults={fault.value: REACTIONS[fault].name.lower() for fault in self.faults},
-            pace=round(self._servo.pace, 3),
-            ticks=tick.number if tick else 0,
+            pace=round(self._servo.pace, 3), ticks=tick.number if tick else 0,
             counts={
                 'observations_refused': self.intake.refused_count,
                 'chunks_refused': self._servo.buffer.refused_count,
@@ -282,17 +294,6 @@ class Robot:
                 **{f'filter_{name}': n for name, n in self._servo.filter.counts.items()},
             },
             decoder_ms=round(self._maker.expected_ns / 1e6, 3),
-            result=self.result,
+            result=self.result, tool=self._task.tool, question=self._task.question,
         )
 
-
-def _checked(instruction: str, limit: int) -> str:
-    """Return the text of an instruction that a backbone would take."""
-    text = instruction.strip()
-    if not text:
-        raise InstructionRefused('is empty', limit)
-    if len(text) > limit:
-        raise InstructionRefused(f'has {len(text)} characters', limit)
-    if not text.isprintable():
-        raise InstructionRefused('has control characters', limit)
-    return text

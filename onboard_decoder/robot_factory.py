@@ -7,6 +7,7 @@ The one place on this side that chooses implementations. Knows no ROS.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from onboard_decoder.agent.lesson_store import LessonStore
 from onboard_decoder.agent.transcript import Transcript
 from onboard_decoder.clock import Clock
 from onboard_decoder.config import RobotSettings
@@ -23,11 +24,12 @@ from onboard_decoder.trace_file import TraceFile
 
 @dataclass(frozen=True)
 class Paths:
-    """Files to write; an empty one is not written."""
+    """Files to write; an empty one is not written. Lessons are read first."""
 
     latency: str = ''
     transcript: str = ''
     record: str = ''
+    lessons: str = ''
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class RobotParts:
         paths: Paths,
         clock: Clock,
         publish: Callable[[Command], None],
+        say: Callable[[str], None] | None = None,
     ) -> 'RobotParts':
         """Load and wire; threads wait for ``runtime.start``, only the link opens at once.
 
@@ -64,6 +67,7 @@ class RobotParts:
           paths: files to write.
           clock: the robot's clock.
           publish: hands a command to the arm.
+          say: publishes the agent's question to a person.
 
         Raises:
           ConfigError: in one sentence, and nothing is left open.
@@ -79,6 +83,8 @@ class RobotParts:
             publish=_recorded(publish, recorder),
             sinks=[sink for sink in (transcript, recorder) if sink is not None],
             news=planner.news,
+            lessons=LessonStore(paths.lessons, behaviour.agent.max_lessons),
+            say=say,
         )
         return cls(made, Runtime(made, clock, runtime, trace_file, recorder), planner, transcript)
 

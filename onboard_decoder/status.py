@@ -8,14 +8,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 import json
 
-from onboard_decoder.agent.task_loop import TaskResult
+from onboard_decoder.agent.task_result import TaskResult
 
 
 @dataclass(frozen=True, slots=True)
 class RobotStatus:
     """The robot at one moment.
 
-    ``faults`` maps each fault to the reaction to it; ``notice`` is what was refused last.
+    ``faults`` maps each fault to the reaction to it; ``notice`` is what was refused last;
+    ``tool`` is the one in use and ``question`` what a person is asked, both in mode react.
     """
 
     phase: str
@@ -38,10 +39,13 @@ class RobotStatus:
     counts: Mapping[str, int]
     decoder_ms: float
     result: TaskResult | None
+    tool: str = ''
+    question: str = ''
 
     def to_json(self) -> str:
         """Return one line of JSON."""
         record = asdict(self)
         if self.result is not None:
             record['result']['outcome'] = self.result.outcome.value
+            record['result']['end'] = self.result.end.value if self.result.end else ''
         return json.dumps(record, ensure_ascii=False)

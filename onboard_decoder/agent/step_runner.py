@@ -57,6 +57,7 @@ class StepRunner:
         self._empty_since_ns: int | None = None
         self.is_carrying = False
         self.failure = ''
+        self.has_timed_out = False
 
     @property
     def step(self) -> PlanStep | None:
@@ -87,6 +88,7 @@ class StepRunner:
         """Begin with the first step at the next ``advance``."""
         self._steps, self._latent = tuple(steps), tuple(latent)
         self._index, self._fresh, self._made, self.failure = 0, True, None, ''
+        self.has_timed_out = False
 
     def stop(self) -> None:
         """Forget the steps."""
@@ -136,6 +138,7 @@ class StepRunner:
             self.is_carrying = False
             return self._failed('the gripper holds nothing')
         if body.now_ns - self._started_ns > to_ns(self._limits.step_timeout_s):
+            self.has_timed_out = True
             return self._failed(f'not done after {self._limits.step_timeout_s:g} s')
         return Progress.RUNNING
 

@@ -5,18 +5,19 @@ Knows questions through ``TurnAsker`` and motion through ``StepRunner``. ``think
 while it has nothing to do the arm holds.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 
-import numpy as np
+from onboard_decoder.agent.interlocks import Interlocks
+from onboard_decoder.agent.motions import Motions
+from onboard_decoder.agent.records import answer_record
 from onboard_decoder.agent.step_runner import Body, Progress, StepRunner
 from onboard_decoder.agent.success import SuccessJudge
+from onboard_decoder.agent.task_result import TaskOutcome as TaskOutcome
+from onboard_decoder.agent.task_result import TaskResult
 from onboard_decoder.agent.turn_asker import GaveUp, Log, TurnAsker, Waiting
 from onboard_decoder.clock import to_ns, to_s
 from onboard_decoder.config import TaskLimits
-from onboard_decoder.kinematics import ForwardKinematics
-from onboard_decoder.manifest import Manifest
-from onboard_decoder.plan import ActionPlan, Outcome, PlanStep, Skill
+from onboard_decoder.plan import ActionPlan, Outcome
 from onboard_decoder.planner_port import TurnAnswer
 from onboard_decoder.trace_collector import TraceCollector
 
@@ -31,34 +32,13 @@ class Phase(Enum):
     RETREATING = 'retreating'
 
 
-class TaskOutcome(Enum):
-    """How a task ended."""
-
-    DONE = 'done'
-    REFUSED = 'refused'
-    FAILED = 'failed'
-    STOPPED = 'stopped'
-
-
-@dataclass(frozen=True, slots=True)
-class TaskResult:
-    """A task that is over."""
-
-    instruction: str
-    outcome: TaskOutcome
-    reason: str
-    attempts: int
-    turns: int
-    duration_s: float
-
-
 class TaskLoop:
     """Carries one instruction through; a new one replaces it."""
 
     def __init__(
         self,
-        manifest: Manifest,
-        kinematics: ForwardKinematics,
+        motions: Motions,
+        interlocks: Interlocks,
         asker: TurnAsker,
         runner: StepRunner,
         judge: SuccessJudge,
@@ -66,7 +46,7 @@ class TaskLoop:
         traces: TraceCollector,
         log: Log,
     ) -> None:
-        self._manifest, self._kinematics = manifest, kinematics
+        self._motions, self._interlocks = motions, interlocks
         self._asker, self._runner, self._judge = asker, runner, judge
         self._limits, self._traces, self._log = limits, traces, log
         self._acting = Phase.IDLE  # ACTING or RETREATING while steps are run
@@ -83,6 +63,29 @@ class TaskLoop:
         if self._acting is not Phase.IDLE or not self.instruction:
             return self._acting
         return Phase.LOOKING if self._asker.waiting is Waiting.IMAGE else Phase.ASKING
+
+    @property
+    def is_moving(self) -> bool:
+        """True while steps are run."""
+        return self._acting is not Phase.IDLE
+
+    @property
+    def tool(self) -> str:
+        """Empty: this agent carries out plans."""
+        return ''
+
+    @property
+    def question(self) -> str:
+        """Empty: this agent asks no person."""
+        return ''
+
+    def wants_image(self, now_ns: int) -> bool:
+        """False: between its questions this agent looks at nothing."""
+        return False
+
+    def answer(self, text: str) -> bool:
+        """Return False: nothing was asked."""
+        return False
 
     @property
     def plan(self) -> ActionPlan | None:
@@ -127,9 +130,7 @@ class TaskLoop:
     def _take_up(self, answer: TurnAnswer, body: Body) -> None:
         """Decide by the kind of answer."""
         plan = answer.plan
-        self._log('answer', turn_id=answer.turn_id, outcome=plan.outcome.value,
-                  thought=plan.thought, reason=plan.reason, confidence=plan.confidence,
-                  steps=[_step_record(step) for step in plan.steps])
+        self._log('answer', **answer_record(answer.turn_id, plan))
         if plan.outcome is not Outcome.STEPS and self._asker.trace is not None:
             self._traces.close(self._asker.trace)
         if plan.outcome is Outcome.DONE:
@@ -141,25 +142,13 @@ class TaskLoop:
         elif self.attempts >= self._limits.max_attempts:
             reason = self._last_failure or 'the backbone still sees work to do'
             self._end(TaskOutcome.FAILED, f'{self.attempts} attempts: {reason}', body.now_ns)
-        elif (problem := self._unreachable(plan)) is not None:
+        elif (problem := self._interlocks.outside_workspace(plan)) is not None:
             self.attempts += 1
             self._last_failure = problem
             self._log('plan_refused', reason=problem)
             self._look_again(body.now_ns)
         else:
             self._start(plan, body)
-
-    def _unreachable(self, plan: ActionPlan) -> str | None:
-        """Return which step leads out of the workspace, if one does."""
-        box = self._manifest.workspace
-        for index, step in enumerate(plan.steps):
-            target = step.target_in_base_m
-            if target is not None and not box.contains(target):
-                return (
-                    f'{step.skill.value} {index}: target {target} m is outside the workspace '
-                    f'{box.lower_m} to {box.upper_m}'
-                )
-        return None
 
     def _start(self, plan: ActionPlan, body: Body) -> None:
         """Begin with the first step at once: its first chunk is part of the turn's latency."""
@@ -206,18 +195,9 @@ class TaskLoop:
 
     def _retreat(self, body: Body) -> None:
         """Up and home, out of the camera's view, with the gripper as it is if it holds a thing."""
-        box = self._manifest.workspace
-        tool = self._kinematics.tool_position(body.joints.positions)
-        up = tool + np.array([0.0, 0.0, self._limits.retreat_m])
-        x, y, z = np.clip(up, box.lower_m, box.upper_m).tolist()
-        opening = self._judge.opening(body.joints.positions)
-        keep = 0.0 if self._runner.is_carrying else float(np.clip(opening, 0.0, 1.0))
-        yaw = self._kinematics.tool_yaw(body.joints.positions)
-        lift = PlanStep(Skill.LIFT, (x, y, z), tool_yaw_rad=yaw, gripper_opening=keep)
-        home = PlanStep(Skill.HOME, gripper_opening=keep if self._runner.is_carrying else 1.0)
         self._log('retreat', reason=self._last_failure)
         self._acting = Phase.RETREATING
-        self._runner.start((lift, home))
+        self._runner.start(self._motions.retreat(body.joints, self._runner.is_carrying))
 
     def _end(self, outcome: TaskOutcome, reason: str, now_ns: int) -> None:
         """Remember how it ended and rest."""
@@ -234,17 +214,3 @@ class TaskLoop:
         self._log('result', outcome=outcome.value, reason=reason, attempts=self.attempts,
                   turns=self._asker.turn_count, duration_s=self.result.duration_s)
         self.instruction, self._acting = '', Phase.IDLE
-
-
-def _step_record(step: PlanStep) -> dict[str, object]:
-    """Return a step as it stands in the transcript."""
-    return {
-        'skill': step.skill.value,
-        'object': step.object_name,
-        'point': step.point,
-        'target_in_base_m': step.target_in_base_m,
-        'tool_yaw_rad': step.tool_yaw_rad,
-        'gripper_opening': step.gripper_opening,
-        'speed': step.speed,
-        'success': step.success.value,
-    }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the agent did, as append-only JSON lines, flushed line by line: a crash leaves evidence.
 
-Knows files; the events' meaning is with whoever writes them.
+Knows files; the events' meaning is with whoever writes them. ``records`` reads them back.
 """
 
 from collections import deque

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from onboard_decoder.agent.task_result import TrialEnd
+from onboard_decoder.agent.turn_maker import TurnMaker
 from onboard_decoder.clock import Clock, to_ns, to_s
 from onboard_decoder.config import TaskLimits, WatchdogLimits
 from onboard_decoder.errors import PlannerUnavailable
-from onboard_decoder.image_codec import encode_jpeg
 from onboard_decoder.latency_budget import TurnTrace
 from onboard_decoder.observation_intake import CameraFrame, JointState, ObservationIntake
 from onboard_decoder.planner_port import (
@@ -23,10 +24,14 @@ from onboard_decoder.planner_port import (
     Remedy,
     TurnAnswer,
     TurnFailure,
-    TurnRequest,
 )
+from onboard_decoder.task_memory import TaskMemory
 
 Log = Callable[..., None]
+Recall = Callable[[JointState], TaskMemory]
+"""Returns what a turn rests on, at the moment when it is sent."""
+
+_GRACE_S = 1.0  # behind a turn's deadline; then the port has forgotten the turn
 
 
 class Waiting(Enum):
@@ -44,6 +49,7 @@ class GaveUp:
     """The question will not be answered."""
 
     reason: str
+    end: TrialEnd = TrialEnd.NO_ANSWER
 
 
 class TurnAsker:
@@ -57,30 +63,59 @@ class TurnAsker:
         limits: TaskLimits,
         watchdog: WatchdogLimits,
         log: Log,
+        maker: TurnMaker | None = None,
     ) -> None:
         self._intake, self._planner, self._clock = intake, planner, clock
         self._limits, self._log = limits, log
+        self._maker = maker or TurnMaker(limits.turn_deadline_s)
         self._stale_ns = to_ns(watchdog.image_stale_s)
         self._instruction = ''
         self._began_ns = self._looking_since_ns = self._retry_at_ns = 0
-        self._frames: dict[str, CameraFrame] = {}
+        self._recall: Recall | None = None
+        self._most_turns = limits.max_turns
+        self.frames: dict[str, CameraFrame] = {}
         self._pending: PendingTurn | None = None
         self._retry_s = limits.retry_first_s
-        self._turn_number = 0
+        self._turn_id = ''
         self._asked_ns: int | None = None
         self.waiting = Waiting.NOTHING
         self.trouble = ''
-        self.turn_count = 0
         self.trace: TurnTrace | None = None
 
-    def begin(self, instruction: str, now_ns: int, first_of_task: bool) -> None:
-        """Start with a look at things as they are from now on [ns]."""
+    @property
+    def turn_count(self) -> int:
+        """Questions of this task."""
+        return self._maker.count
+
+    @property
+    def computed_tokens(self) -> int:
+        """What the backbone computed for this task."""
+        return self._maker.computed_tokens
+
+    def begin(
+        self, instruction: str, now_ns: int, first_of_task: bool, recall: Recall | None = None,
+        most_turns: int | None = None,
+    ) -> None:
+        """Start with a look at things as they are from now on.
+
+        Args:
+          instruction: what the person said.
+          now_ns: the time.
+          first_of_task: whether turns are counted anew.
+          recall: gives what the question rests on; None for a plain question.
+          most_turns: of the task, beyond which nothing is asked again; the setting where None.
+        """
         self.cancel()
         self._instruction, self._began_ns = instruction, now_ns
+        self._recall, self._most_turns = recall, most_turns or self._limits.max_turns
         self._retry_s, self.trouble = self._limits.retry_first_s, ''
         if first_of_task:
-            self.turn_count = 0
+            self._maker.reset()
         self._look(now_ns)
+
+    def reset(self) -> None:
+        """Begin to count for another task."""
+        self._maker.reset()
 
     def cancel(self) -> None:
         """Withdraw the question."""
@@ -127,12 +162,12 @@ class TurnAsker:
         after_ns = max(self._looking_since_ns - 1, rest_since_ns)
         frames = self._intake.fresh_frames(after_ns)
         if frames is not None:
-            self._frames, self.waiting = frames, Waiting.BACKBONE
+            self.frames, self.waiting = frames, Waiting.BACKBONE
 
     def _ask_if_ready(self, now_ns: int, joints: JointState) -> None:
         """Send the turn if there is a session; look again if the image became old."""
         state = self._planner.state()
-        oldest_ns = min(frame.stamp_ns for frame in self._frames.values())
+        oldest_ns = min(frame.stamp_ns for frame in self.frames.values())
         if now_ns - oldest_ns > self._stale_ns:
             self._look(now_ns)
         elif state.link is Link.READY and state.grant is not None:
@@ -142,23 +177,12 @@ class TurnAsker:
 
     def _submit(self, grant: Grant, joints: JointState) -> None:
         """Encode and send."""
-        self._turn_number += 1
-        self.turn_count += 1
-        oldest = min(self._frames.values(), key=lambda frame: frame.stamp_ns)
-        turn_id = f'turn-{self._turn_number}'
-        trace = TurnTrace(turn_id, oldest.stamp_ns, oldest.arrived_ns, self._clock.now_ns())
+        oldest = min(self.frames.values(), key=lambda frame: frame.stamp_ns)
+        started_ns = self._clock.now_ns()
+        memory = None if self._recall is None else self._recall(joints)
+        turn = self._maker.make(self._instruction, self.frames, joints, grant, memory)
+        trace = TurnTrace(turn.turn_id, oldest.stamp_ns, oldest.arrived_ns, started_ns)
         trace.instruction = self._instruction
-        turn = TurnRequest(
-            turn_id=turn_id,
-            instruction=self._instruction,
-            images={
-                name: encode_jpeg(frame.rgb, grant.image_width_px, grant.image_height_px)
-                for name, frame in self._frames.items()
-            },
-            joint_positions=tuple(joints.positions.tolist()),
-            observation_epoch=max(frame.epoch for frame in self._frames.values()),
-            deadline_s=self._limits.turn_deadline_s,
-        )
         trace.sent_ns = self._asked_ns = self._clock.now_ns()
         try:
             self._pending = self._planner.submit(turn)
@@ -166,15 +190,18 @@ class TurnAsker:
             self.trouble = str(error)
             self._asked_ns = None
             return
-        self.trace, self.waiting = trace, Waiting.ANSWER
+        self.trace, self.waiting, self._turn_id = trace, Waiting.ANSWER, turn.turn_id
+        about = {} if memory is None else {'trial': memory.trial, 'purpose': memory.purpose.value}
         self._log(
-            'turn', turn_id=turn_id, instruction=self._instruction,
-            observation_epoch=turn.observation_epoch, session=grant.session_id,
+            'turn', turn_id=turn.turn_id, instruction=self._instruction,
+            observation_epoch=turn.observation_epoch, session=grant.session_id, **about,
         )
 
     def _polled(self, now_ns: int) -> TurnAnswer | GaveUp | None:
-        """Look for the answer."""
+        """Look for the answer; one to another turn is none."""
         result = self._pending.poll() if self._pending is not None else None
+        if result is None or result.turn_id != self._turn_id:
+            result = self._overdue(now_ns)
         if result is None:
             return None
         self._pending, self._asked_ns, self.waiting = None, None, Waiting.NOTHING
@@ -183,8 +210,20 @@ class TurnAsker:
             return result
         return self._after_failure(result, now_ns)
 
+    def _overdue(self, now_ns: int) -> TurnFailure | None:
+        """Withdraw a turn whose answer would be of no use any more."""
+        limit_s = self._limits.turn_deadline_s
+        if self._asked_ns is None or now_ns - self._asked_ns <= to_ns(limit_s + _GRACE_S):
+            return None
+        if self._pending is not None:
+            self._pending.cancel()
+        return TurnFailure(
+            self._turn_id, 'deadline', f'no answer within {limit_s:g} s', Remedy.RETRY
+        )
+
     def _stamp(self, answer: TurnAnswer) -> None:
-        """Complete the trace by what the answer says."""
+        """Complete account and trace by what the answer says."""
+        self._maker.computed_tokens += answer.computed_token_count
         if self.trace is not None:
             self.trace.sent_ns, self.trace.received_ns = answer.sent_ns, answer.received_ns
             self.trace.backbone_ns = answer.backbone_ns
@@ -208,10 +247,12 @@ class TurnAsker:
         if self.waiting is Waiting.IMAGE:
             waited_ns = now_ns - self._looking_since_ns
             if waited_ns > to_ns(limits.look_wait_s):
-                return GaveUp(f'no camera image for {to_s(waited_ns):.1f} s')
+                reason = f'no camera image for {to_s(waited_ns):.1f} s'
+                return GaveUp(reason, TrialEnd.NO_IMAGE)
         if self.waiting in (Waiting.BACKBONE, Waiting.RETRY):
-            if self.turn_count >= limits.max_turns:
-                return GaveUp(f'no plan after {self.turn_count} turns: {self.trouble}')
+            if self.turn_count >= self._most_turns:
+                reason = f'no plan after {self.turn_count} turns: {self.trouble}'
+                return GaveUp(reason, TrialEnd.TURN_LIMIT)
             if now_ns - self._began_ns > to_ns(limits.planner_wait_s):
                 return GaveUp(f'no answer for {limits.planner_wait_s:g} s: {self.trouble}')
         return None

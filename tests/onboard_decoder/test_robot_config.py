@@ -36,6 +36,9 @@ def test_every_setting_has_a_text_and_a_default_in_its_range():
     for group in fields(defaults):
         for entry in fields(getattr(defaults, group.name)):
             assert entry.metadata['text']
-            assert entry.metadata['low'] <= entry.default <= entry.metadata['high']
+            if 'allowed' in entry.metadata:
+                assert entry.default in entry.metadata['allowed']
+            else:
+                assert entry.metadata['low'] <= entry.default <= entry.metadata['high']
             assert f'{group.name}.{entry.name}' in setting_names()
     assert TaskLimits() == defaults.limits

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent in mode react: one tool call per turn, each checked, carried out and measured.
+
+Think, act, observe; a claim to be done is judged by others; a failed trial gives a lesson and
+another trial. ``react_state`` has the states. Knows the backbone through ``TurnAsker``, motion
+through ``ToolRunner`` and ``StepRunner``. ``think`` returns at once.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+from onboard_decoder.agent.claim import judged
+from onboard_decoder.agent.effects import Effect
+from onboard_decoder.agent.react_parts import ReactParts
+from onboard_decoder.agent.react_state import State, States
+from onboard_decoder.agent.react_step import ReactStep
+from onboard_decoder.agent.records import answer_record
+from onboard_decoder.agent.step_over import Claimed, Enough, StepOver, Stepped, Stopped, Task
+from onboard_decoder.agent.step_runner import Body, Progress
+from onboard_decoder.agent.task_result import FailureCode, TaskOutcome, TaskResult, TrialEnd
+from onboard_decoder.agent.turn_asker import GaveUp, Waiting
+from onboard_decoder.clock import to_ns, to_s
+from onboard_decoder.config import RobotSettings
+from onboard_decoder.plan import PlanStep
+from onboard_decoder.planner_port import TurnAnswer
+from onboard_decoder.task_memory import Purpose, StepResult
+
+_IN_THE_WAY = (StepResult.MISSED, StepResult.SLIPPED, StepResult.FELL, StepResult.FAILED)
+
+_DONE = {TrialEnd.HELD: 'the gripper holds it', TrialEnd.CONFIRMED: 'a second look agrees'}
+
+
+class ReactLoop:
+    """Carries one instruction through; a new one replaces it."""
+
+    def __init__(self, parts: ReactParts, settings: RobotSettings) -> None:
+        self._parts, self._log = parts, parts.log
+        self._settings, self._limits = settings.agent, settings.limits
+        self._states = States(parts.log)
+        self._step = ReactStep(parts, settings.agent, self._states)
+        self._trial = parts.reflexion.trial()
+        self._task = Task(0, '')
+        self._began_ns = self._since_ns = 0
+        self._steps = self._overclaims = 0
+        self._after_reset: Callable[[Body], None] = self._observe
+        self._end_of_trial = (TrialEnd.STOPPED, '')
+        self._may_try_again = self._may_go_on = True
+        self.result: TaskResult | None = None
+
+    @property
+    def instruction(self) -> str:
+        """The task under way, empty if there is none."""
+        return self._task.instruction
+
+    @property
+    def phase(self) -> State:
+        """What the agent is doing; HOLD while it waits for the link to do it."""
+        state, waiting = self._states.now, self._parts.asker.waiting
+        if state in (State.OBSERVE, State.THINK) and waiting in (Waiting.BACKBONE, Waiting.RETRY):
+            return State.HOLD
+        is_held_up = self._parts.runner.is_waiting and not self._may_go_on
+        return State.HOLD if self.is_moving and is_held_up else state
+
+    @property
+    def is_moving(self) -> bool:
+        """True while steps are run."""
+        return self._states.now in (State.ACT, State.RESET)
+
+    @property
+    def attempts(self) -> int:
+        """Number of the trial."""
+        return self._trial.number
+
+    @property
+    def tool(self) -> str:
+        """The tool in use, empty if there is none."""
+        return self._step.call.tool.value if self._step.call is not None else ''
+
+    @property
+    def question(self) -> str:
+        """What a person is asked, empty if nothing is."""
+        return self._parts.person.question
+
+    def wants_image(self, now_ns: int) -> bool:
+        """True when a new image is of use while none is waited for."""
+        if self._states.now is State.ACT:
+            return self._parts.watch.wants_image(now_ns)
+        return self._states.now is State.THINK and self._settings.watch == 'exact'
+
+    def answer(self, text: str) -> bool:
+        """Take a person's answer; False if nothing is asked."""
+        return self._parts.person.answer(text)
+
+    def begin(self, instruction: str, now_ns: int) -> None:
+        """Take an instruction; one that is under way is stopped."""
+        self.stop('replaced by another instruction', now_ns)
+        self._task = Task(self._task.number + 1, instruction)
+        self._began_ns, self.result = now_ns, None
+        self._steps = self._overclaims = 0
+        self._log('task', instruction=instruction, mode='react', task_number=self._task.number)
+        self._parts.asker.reset()
+        self._parts.reflexion.forget(instruction)
+        self._trial = self._parts.reflexion.trial()
+        self._begin_trial()
+        self._step.observe(now_ns)  # of a new task nothing is used up
+
+    def stop(self, reason: str, now_ns: int) -> None:
+        """End the task, if there is one."""
+        if self.instruction:
+            self._step.cut_off(Effect(StepResult.STOPPED, FailureCode.SAFETY, reason))
+            self._states.enter(State.ABORT)
+            self._end(TaskOutcome.STOPPED, TrialEnd.STOPPED, reason, now_ns)
+
+    def think(self, body: Body, rest_since_ns: int | None) -> None:
+        """Do what is due now. Never waits.
+
+        Args:
+          body: what the body feels.
+          rest_since_ns: since when the arm is at rest; None while it moves.
+        """
+        if not self.instruction:
+            return
+        self._may_go_on = body.may_go_on
+        state = self._states.now
+        if body.now_ns - self._began_ns > to_ns(self._limits.max_task_s):
+            self._run_out(body)
+        elif state is State.RESET:
+            self._get_away(body)
+        elif state is State.VERIFY:
+            self._await_second_look(body, rest_since_ns)
+        elif state is State.REFLECT:
+            self._await_lesson(body, rest_since_ns)
+        else:
+            self._take(self._step.advance(body, rest_since_ns), body)
+
+    def _begin_trial(self) -> None:
+        """Begin the trial that has been made."""
+        self._states.enter(State.GOAL)
+        self._log('trial', trial=self._trial.number, lessons=[
+            lesson.text for lesson in self._trial.lessons])
+        self._step.begin(self._task, self._trial)
+
+    def _observe(self, body: Body) -> None:
+        """Go on with the next step."""
+        self._take(self._step.observe(body.now_ns), body)
+
+    def _run_out(self, body: Body) -> None:
+        """End a task that takes too long; the arm stops where it is."""
+        reason = f'not done after {self._limits.max_task_s:g} s'
+        self._step.cut_off(Effect(StepResult.STOPPED, FailureCode.BUDGET, reason), body)
+        self._states.enter(State.ABORT)
+        self._end(TaskOutcome.FAILED, TrialEnd.TIME_LIMIT, reason, body.now_ns)
+
+    def _take(self, over: StepOver | None, body: Body) -> None:
+        """Decide by how a step ended."""
+        if isinstance(over, Stepped):
+            self._take_effect(over.effect, body)
+        elif isinstance(over, Claimed):
+            self._states.enter(State.VERIFY)
+            self._step.ask(Purpose.CHECK, body.now_ns)
+        elif isinstance(over, Stopped):
+            self._take_stop(over.reason, body)
+        elif isinstance(over, Enough) and over.is_final:
+            self._end(TaskOutcome.FAILED, over.end, over.reason, body.now_ns)
+        elif over is not None:
+            self._fail_trial(over.end, over.reason, body)
+
+    def _take_effect(self, effect: Effect, body: Body) -> None:
+        """Go on after a call, out of the way first where it failed."""
+        end = self._trial.over()
+        if end is not None:
+            self._fail_trial(end, effect.reason, body)
+        elif effect.result in _IN_THE_WAY:
+            self._reset(self._parts.motions.retreat(body.joints, self._holds(body)), self._observe)
+        else:
+            self._observe(body)
+
+    def _take_stop(self, reason: str, body: Body) -> None:
+        """Refuse what was never begun, fail what was."""
+        trial = self._trial
+        if trial.is_unanswered:
+            self._fail_trial(TrialEnd.UNANSWERED, reason, body, may_try_again=False)
+        elif trial.number == 1 and not trial.has_touched:
+            self._end(TaskOutcome.REFUSED, TrialEnd.REFUSED, reason, body.now_ns)
+        else:
+            self._fail_trial(TrialEnd.GAVE_UP, reason, body)
+
+    def _await_second_look(self, body: Body, rest_since_ns: int | None) -> None:
+        """Let the robot's own measure and a second look judge the claim to be done."""
+        answer = self._parts.asker.advance(body.now_ns, rest_since_ns, body.joints)
+        if isinstance(answer, GaveUp):
+            reason = f'the claim could not be checked: {answer.reason}'
+            self._end(TaskOutcome.FAILED, answer.end, reason, body.now_ns)
+        elif answer is not None:
+            self._log('second_look', **answer_record(answer.turn_id, answer.plan))
+            end = judged(answer.plan, self._holds(body))
+            if end is not None:
+                reason = answer.plan.reason or _DONE[end]
+                self._end(TaskOutcome.DONE, end, reason, body.now_ns)
+            else:
+                self._take_overclaim(answer, body)
+
+    def _take_overclaim(self, answer: TurnAnswer, body: Body) -> None:
+        """Never report done what is not; look around, so that the next thought has news."""
+        self._overclaims += 1
+        self._trial.overclaims += 1
+        self._trial.codes[FailureCode.OVERCLAIM] += 1
+        self._log('overclaim', trial=self._trial.number, thought=answer.plan.thought)
+        end = self._trial.over()
+        if end is not None:
+            self._fail_trial(end, 'claimed to be done, and is not', body)
+        else:
+            self._take(self._step.look_around(body), body)
+
+    def _fail_trial(
+        self, end: TrialEnd, reason: str, body: Body, may_try_again: bool = True
+    ) -> None:
+        """End a trial: put down what is held, go home, draw a lesson, try again."""
+        trial = self._trial
+        self._parts.asker.cancel()
+        self._log('trial_failed', trial=trial.number, end=end.value, reason=reason,
+                  codes={code.value: count for code, count in trial.codes.items()})
+        self._parts.reflexion.credit(trial, has_won=False)
+        self._end_of_trial, self._may_try_again = (end, reason), may_try_again
+        motions, tools = self._parts.motions, self._parts.tools
+        if self._holds(body):
+            self._reset(motions.put_down(body.joints, tools.grasped_at_m), self._reflect)
+        else:
+            self._reset(motions.retreat(body.joints, is_carrying=False), self._reflect)
+
+    def _reset(self, steps: tuple[PlanStep, ...], after: Callable[[Body], None]) -> None:
+        """Let the arm move by itself, then go on."""
+        self._after_reset = after
+        self._parts.runner.start(steps)
+        self._log('retreat', steps=len(steps))
+        self._states.enter(State.RESET)
+
+    def _get_away(self, body: Body) -> None:
+        """Move; a motion that fails is not tried again."""
+        runner = self._parts.runner
+        progress = runner.advance(body)
+        if progress in (Progress.ALL_DONE, Progress.FAILED):
+            self._log('away', progress=progress.value, failure=runner.failure)
+            runner.stop()
+            self._after_reset(body)
+
+    def _reflect(self, body: Body) -> None:
+        """Ask for a lesson, if the trial has one to give."""
+        if self._parts.reflexion.is_worth_it(self._trial):
+            self._states.enter(State.REFLECT)
+            self._since_ns = body.now_ns
+            self._step.ask(Purpose.REFLECT, body.now_ns)
+        else:
+            self._try_again(body)
+
+    def _await_lesson(self, body: Body, rest_since_ns: int | None) -> None:
+        """Take the lesson; without one in time, go on without."""
+        answer = self._parts.asker.advance(body.now_ns, rest_since_ns, body.joints)
+        is_late = body.now_ns - self._since_ns > to_ns(self._settings.reflect_wait_s)
+        if answer is None and not is_late:
+            return
+        self._parts.asker.cancel()
+        if isinstance(answer, TurnAnswer):
+            text = answer.plan.lesson
+            lesson = self._parts.reflexion.learn(text, self._trial, self._parts.model())
+            self._log('lesson', turn_id=answer.turn_id, text=text, is_kept=lesson is not None)
+        self._try_again(body)
+
+    def _try_again(self, body: Body) -> None:
+        """Begin the next trial, if there is one left."""
+        end, reason = self._end_of_trial
+        if not self._may_try_again or self._trial.number >= self._settings.max_trials:
+            self._end(TaskOutcome.FAILED, end, reason, body.now_ns)
+            return
+        self._steps += len(self._trial.entries)
+        self._trial = self._parts.reflexion.trial(after=self._trial)
+        self._begin_trial()
+        self._observe(body)
+
+    def _holds(self, body: Body) -> bool:
+        return self._parts.tools.holds(body.joints)
+
+    def _end(self, outcome: TaskOutcome, end: TrialEnd, reason: str, now_ns: int) -> None:
+        """Remember how it ended and rest."""
+        parts = self._parts
+        if outcome is TaskOutcome.DONE:
+            parts.reflexion.credit(self._trial, has_won=True)
+        parts.asker.cancel()
+        parts.watch.end()
+        parts.person.withdraw()
+        parts.tools.forget()
+        self.result = TaskResult(
+            self.instruction, outcome, reason, self._trial.number, parts.asker.turn_count,
+            to_s(now_ns - self._began_ns), end, self._steps + len(self._trial.entries),
+            self._overclaims,
+        )
+        self._log('result', **{**asdict(self.result), 'outcome': outcome.value, 'end': end.value})
+        self._task = Task(self._task.number, '')
+        self._states.enter(State.IDLE)
