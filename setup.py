@@ -47,6 +47,7 @@ EXTRAS = {
     ],
     'train': ['onnx>=1.17,<2', 'onnxscript>=0.3,<1', 'torch>=2.6,<3'],
     'report': ['matplotlib>=3.8,<4', 'mcap>=1.2,<2'],
+    'shared': ['redis>=6,<9'],
     # Peers of `tendon bench kv`; kvpress wants an older transformers than the tests run with.
     'bench': [
         'gguf>=0.10,<1',

@@ -15,6 +15,7 @@ StateError
 +-- StepGap                send the steps from ``expected`` on
 +-- StaleEpoch             take up the session again: somebody else has
 +-- StoreError             look at the disk or the shared store; the state itself goes on
++-- NotStored              open the session anew
 """
 
 from __future__ import annotations
@@ -141,3 +142,11 @@ class StaleEpoch(StateError):
 
 class StoreError(StateError):
     """A snapshot store did not do what was asked."""
+
+
+class NotStored(StateError):
+    """Nobody keeps what was asked for."""
+
+    def __init__(self, key: str, where: str) -> None:
+        super().__init__(f'{where} keeps no session {key!r}: open it anew')
+        self.key = key
