@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """One task from instruction to verdict: the robot's own code in lockstep with simulated time.
 
-Observe, think, tick, step the physics; then the next 20 ms. The simulator's truth is looked at
-here for the verdict alone; the robot gets joints, images and words.
+Observe, think, tick, step the physics, let things go wrong; then the next 20 ms. The simulator's
+truth is looked at here for the verdict alone; the robot gets joints, images and words, also those
+of a person whom it may ask.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from onboard_decoder.agent.task_loop import TaskOutcome
+from onboard_decoder.agent.task_result import TaskOutcome
 from onboard_decoder.clock import ManualClock, to_ns, to_s
 from onboard_decoder.config import RobotSettings
 from onboard_decoder.decoder_port import DecoderPort
@@ -20,15 +21,17 @@ from onboard_decoder.plan import ActionPlan, Outcome
 from onboard_decoder.planner_port import PlannerPort
 from onboard_decoder.robot import Robot
 from sim.camera import label_point
+from sim.mishaps import Mishap, prepare
 from sim.mujoco_arm import MujocoArm
 from sim.scene import SceneSpec
 from sim.tasks import Task
+from tendon.company import Company
 from tendon.simulated_delay import SimulatedDelay, wait_for_session
 
 CAMERA_HZ = 10
 IMAGE_PX = 128  # grounding errors are stated in pixels of an image of this size
 SETTLE_S = 0.5
-TIME_LIMIT_S = 90.0
+TIME_LIMIT_S = 400.0
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,11 @@ class EpisodeResult:
       outcome: what the robot says.
       reason: the robot's reason, for people.
       turns: questions to the backbone.
-      attempts: plans that were executed.
+      attempts: plans that were executed, or trials.
       duration_s: simulated time [s].
+      mishap: kind of what was to go wrong.
+      mishap_s: simulated time at which it happened; None if it did not, or was there all along.
+      questions: how often a person was asked.
     """
 
     seed: int
@@ -61,6 +67,9 @@ class EpisodeResult:
     turns: int
     attempts: int
     duration_s: float
+    mishap: str = 'none'
+    mishap_s: float | None = None
+    questions: int = 0
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,7 @@ class Episode:
     def __init__(
         self, manifest: Manifest, decoder: DecoderPort, connect: Callable[[], PlannerPort],
         delay_s: float = 0.16, settings: RobotSettings | None = None,
-        spoiler: Spoiler | None = None,
+        spoiler: Spoiler | None = None, arm: MujocoArm | None = None,
     ) -> None:
         """Build the world.
 
@@ -88,40 +97,60 @@ class Episode:
           delay_s: simulated time from question to answer [s].
           settings: the robot's behaviour.
           spoiler: spoils what the robot sees or hears.
+          arm: simulated arm to be used; None makes one.
         """
         self._manifest, self._decoder, self._connect = manifest, decoder, connect
         self._delay_s, self._settings = delay_s, settings or RobotSettings()
         self._spoiler = spoiler or Spoiler()
-        self._arm = MujocoArm()
+        self._arm = arm or MujocoArm()
         self._ticks_per_image = round(1 / (CAMERA_HZ * manifest.control_period_s))
 
-    def run(self, seed: int, wording: str, scene: SceneSpec, task: Task) -> EpisodeResult:
+    def run(
+        self, seed: int, wording: str, scene: SceneSpec, task: Task, mishap: Mishap | None = None
+    ) -> EpisodeResult:
         """Run one task and judge it.
+
+        Args:
+          seed: for the record.
+          wording: the same.
+          scene: as drawn; it is prepared for the mishap here.
+          task: what to do.
+          mishap: what goes wrong; None: nothing does.
 
         Raises:
           PartNotReady: if the backbone cannot be reached.
         """
+        mishap = mishap or Mishap('none', seed, task.a, task.b)
+        scene = prepare(scene, mishap)
         self._arm.reset(scene)
+        company = Company(self._arm, mishap)
         clock = ManualClock()
         planner = SimulatedDelay(self._connect(), clock, self._delay_s)
         try:
             wait_for_session(planner)
             robot = Robot(self._manifest, planner, self._decoder, clock, self._settings)
-            self._carry_out(robot, clock, self._spoiler.hear(task.instruction))
+            self._carry_out(robot, clock, self._spoiler.hear(task.instruction), company)
         finally:
             planner.close()
-        return self._judge(seed, wording, scene, task, robot, planner, to_s(clock.now_ns()))
+        result = self._judge(seed, wording, scene, task, robot, planner, to_s(clock.now_ns()))
+        return replace(
+            result, mishap=mishap.kind, mishap_s=company.mischief.happened_s,
+            questions=len(company.person.questions),
+        )
 
     def close(self) -> None:
         """Free the display."""
         self._arm.close()
 
-    def _carry_out(self, robot: Robot, clock: ManualClock, instruction: str) -> None:
+    def _carry_out(
+        self, robot: Robot, clock: ManualClock, instruction: str, company: Company
+    ) -> None:
         robot.activate()
         robot.ask(instruction)
         number, left = 0, round(SETTLE_S / self._manifest.control_period_s)
         while left > 0 and to_s(clock.now_ns()) < TIME_LIMIT_S:
             self._step(robot, clock, number)
+            company.step(robot)
             number += 1
             left -= robot.result is not None
 

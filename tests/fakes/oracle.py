@@ -8,6 +8,7 @@ motion expert. Neither learns anything and neither is part of the product.
 from collections.abc import Sequence
 from pathlib import Path
 
+from cloud_backbone.action_plan import Step
 from cloud_backbone.embodiment import Camera, Embodiment
 from cloud_backbone.grounding import Grounder
 from cloud_backbone.plan_grammar import PlanDraft
@@ -78,7 +79,7 @@ class OraclePlanner:
         a, a_point = self._thing(task.a)
         b, b_point = self._thing(task.b) if task.b >= 0 else (None, None)
         plan = self._grounder.ground(PlanDraft('steps', a, b, a_point, b_point, task.kind))
-        return ActionPlan(Outcome[plan.outcome.name], tuple(map(_step, plan.steps)))
+        return ActionPlan(Outcome[plan.outcome.name], tuple(map(robot_step, plan.steps)))
 
     def _thing(self, index: int) -> tuple[Thing, tuple[float, float]]:
         entity = self._scene.entities[index]
@@ -131,7 +132,8 @@ class ExpertChunk:
         self.remaining_s = float(motion.remaining_s[0])
 
 
-def _step(step: object) -> PlanStep:
+def robot_step(step: Step) -> PlanStep:
+    """Say a step in the robot's words."""
     return PlanStep(
         skill=Skill[step.skill.name], target_in_base_m=step.target_in_base,
         tool_yaw_rad=step.tool_yaw, gripper_opening=step.gripper_opening, speed=step.speed,
