@@ -16,7 +16,7 @@ from cloud_backbone.kv_state.errors import LayoutError
 from cloud_backbone.kv_state.gate import Gate
 from cloud_backbone.kv_state.segment import Segment
 from cloud_backbone.kv_state.splicing import Kept, splice
-from cloud_backbone.kv_state.state_body import StateBody
+from cloud_backbone.kv_state.state_body import check_pixels, StateBody
 from cloud_backbone.kv_state.within_segment import joined, parted
 
 
@@ -129,6 +129,7 @@ def commit_step(body: StateBody, history: Segment, scene: Segment) -> int:
                 if one.name in ('scene', 'scratch')]
     first = body.start(volatile[0]) if volatile else body.tokens
     kept = body.held.reachable(min(first, len(body.held)))
+    check_pixels([scene])
     with body.all_or_nothing(kept):
         body.cut(first)
         for segment in (history, scene):

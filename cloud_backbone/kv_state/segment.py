@@ -76,6 +76,12 @@ def image_span(segment: Segment, image_token: int | None) -> tuple[int, int] | N
     return segment.tokens.index(image_token), len(segment.tokens) - backwards
 
 
+def lacking_pixels(segments: Iterable[Segment]) -> Segment | None:
+    """Return the first segment whose image is known by its hash alone, if there is one."""
+    return next((segment for segment in segments
+                 if segment.image is not None and segment.image.tensors is None), None)
+
+
 def first_tokens(segments: Iterable[Segment], tokens: int) -> tuple[Segment, ...]:
     """Return segments that hold the first ``tokens`` tokens, the last one shortened."""
     kept, left = list[Segment](), tokens

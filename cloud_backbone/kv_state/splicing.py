@@ -16,7 +16,7 @@ from cloud_backbone.kv_state.errors import UnsupportedMove
 from cloud_backbone.kv_state.exactness import approximate, worst
 from cloud_backbone.kv_state.held_cache import Held
 from cloud_backbone.kv_state.segment import Segment
-from cloud_backbone.kv_state.state_body import StateBody
+from cloud_backbone.kv_state.state_body import check_pixels, StateBody
 from cloud_backbone.kv_state.taint import Epochs
 import torch
 from torch import Tensor
@@ -61,6 +61,7 @@ def splice(
     same = next((place for place, part in enumerate(order) if part != Kept(place)), len(order))
     first = body.start(same)
     body.catch_up()
+    check_pixels(part for part in order if isinstance(part, Segment))
     before = body.computed
     with untouched_on_error(body, first):
         parts = list[Segment | _Lifted]()

@@ -7,7 +7,7 @@ the table that the cache lacks goes through the model. Knows no particular edit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -16,13 +16,14 @@ from cloud_backbone.kv_cache.policy import Policy
 from cloud_backbone.kv_cache.rope_positions import RopePositions
 from cloud_backbone.kv_state.errors import LayoutError, MissingImage
 from cloud_backbone.kv_state.exactness import Exactness, NUMERIC, worst
-from cloud_backbone.kv_state.held_cache import HeldCache
+from cloud_backbone.kv_state.held_cache import Held, HeldCache
 from cloud_backbone.kv_state.policy_losses import pin_stable, with_losses
 from cloud_backbone.kv_state.segment import (
     chain_hash,
     count_tokens,
     first_tokens,
     image_span,
+    lacking_pixels,
     Segment,
 )
 from cloud_backbone.kv_state.state_model import StateModel
@@ -157,18 +158,6 @@ class StateBody:
                 return first + span[0]
         return tokens
 
-    def check_images(self, first: int) -> None:
-        """Refuse to compute tokens from ``first`` on whose image is not at hand.
-
-        Raises:
-            MissingImage: with its hash.
-        """
-        for place, segment in enumerate(self.segments):
-            image = segment.image
-            ends = self.start(place) + len(segment.tokens)
-            if image is not None and image.tensors is None and ends > first:
-                raise MissingImage(segment.name, image.sha256)
-
     @contextmanager
     def all_or_nothing(self, kept: int) -> Iterator[None]:
         """Restore the table after an exception; what is behind ``kept`` is computed when needed.
@@ -180,10 +169,13 @@ class StateBody:
         rope, taint = self.rope.fork(), self.taint.copy()
         held = len(self.held)
         self.held.remember()
+        blind = self._lift_blind(kept)
         try:
             yield
         except BaseException as error:
             self.cut_cache(kept)
+            if blind is not None:
+                self.held.put(blind, 0, self.model.rotation)
             self.segments, self.rope, self.taint = segments, rope, taint
             self.logits = logits if len(self.held) == held else None
             self.computed = computed
@@ -218,6 +210,17 @@ class StateBody:
         self.segments, self.logits, self.reason = (), None, ''
         self.rope.cut(0)
         self.taint.cut(0)
+
+    def _lift_blind(self, first: int) -> Held | None:
+        """Copy the tokens from ``first`` on, where an image is known by its hash alone.
+
+        Such tokens cannot be computed anew. None: they can, or cannot be copied.
+        """
+        behind = [one for place, one in enumerate(self.segments)
+                  if self.start(place) + len(one.tokens) > first]
+        if not lacking_pixels(behind) or not self.policy.lossless or self.held.min_pos():
+            return None
+        return self.held.lift(first, len(self.held))
 
     def _compute(self, place: int, start: int, done: int) -> None:
         """Compute what a segment lacks behind its first ``done`` tokens."""
@@ -257,6 +260,17 @@ class StateBody:
         """Say whether no token of [first, end) was dropped."""
         session = self.held.session
         return session is None or all(row.holds(first, end) for row in session.rows.values())
+
+
+def check_pixels(segments: Iterable[Segment]) -> None:
+    """Refuse to compute segments whose image is known by its hash alone.
+
+    Raises:
+        MissingImage: with that hash.
+    """
+    blind = lacking_pixels(segments)
+    if blind is not None and blind.image is not None:
+        raise MissingImage(blind.name, blind.image.sha256)
 
 
 def _pieces(

@@ -56,6 +56,12 @@ class Taint:
         runs = bisect_right(self.starts, tokens - 1)
         return frozenset[int]().union(*self.fed[:runs])
 
+    def rename(self, old: int, new: int) -> None:
+        """Say that what was fed by one epoch is as good as fed by another."""
+        if old != new:
+            self.fed = [epochs - {old} | {new} if old in epochs else epochs
+                        for epochs in self.fed]
+
     def copy(self) -> Taint:
         """Return the same ledger for another state."""
         return Taint(list(self.starts), list(self.fed))

@@ -24,14 +24,16 @@ def begin(body: StateBody, wanted: Sequence[Segment]) -> int:
     An image is reused only whole and with the same hash, a segment that lost tokens only whole,
     and a stable one that lost tokens not at all. The last token is never among them.
     """
+    wanted = [segment for segment in wanted if segment.tokens]
     shared = min(_common(body, wanted), max(count_tokens(wanted) - 1, 0))
     shared = body.whole(min(shared, len(body.held)))
     shared = body.held.reachable(_behind_losses(body, shared))
     body.cut(shared)
-    kept = list[Segment]()
-    for mine, given in zip(body.segments, wanted, strict=False):
-        kept.append(replace(mine, epoch=given.epoch, image=given.image))
-    body.segments = tuple(kept)
+    for place, (mine, given) in enumerate(zip(body.segments, wanted, strict=False)):
+        image = mine.image if given.image is None or given.image.tensors is None else given.image
+        if mine.epoch is not None and given.epoch is not None:
+            body.taint.rename(mine.epoch, given.epoch)  # the same pixels, seen again
+        body.set_segment(place, replace(mine, epoch=given.epoch, image=image))
     return shared
 
 
@@ -87,8 +89,7 @@ def _learn(
 def _common(body: StateBody, wanted: Sequence[Segment]) -> int:
     """Count the first tokens that the table and these segments share."""
     shared = 0
-    mine = [segment for segment in body.segments if segment.tokens]
-    for one, other in zip(mine, (given for given in wanted if given.tokens), strict=False):
+    for one, other in zip(body.segments, wanted, strict=False):
         if one.name != other.name:
             break
         same = 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from cloud_backbone.kv_cache.policy import find_policy
 from cloud_backbone.kv_state.exactness import Grade, NUMERIC
-from cloud_backbone.kv_state.state_body import StateBody
+from cloud_backbone.kv_state.state_body import check_pixels, StateBody
 import torch
 from torch import Tensor
 
@@ -117,7 +117,7 @@ def rehydrate(body: StateBody) -> int:
 def _again(body: StateBody, place: int) -> int:
     """Compute all segments from ``place`` on anew; count the tokens."""
     first = body.held.reachable(min(body.start(place), len(body.held)))
-    body.check_images(first)
+    check_pixels(body.segments[place:])
     with body.all_or_nothing(first):
         body.cut_cache(first)
         fresh = [replace(segment, exactness=NUMERIC) for segment in body.segments[place:]]

@@ -41,8 +41,7 @@ def edited(subject: Subject, gate: Gate) -> KVState:
 
 
 def test_calibration_measures_each_kind() -> None:
-    """A calibration knows each kind by itself; computing all that stands behind changes nothing.
-    """
+    """A calibration knows each kind by itself; computing all that is behind is exact."""
     subject = make_subject('llama')
     found = calibrate(subject.model, cases(subject), [STALE, partial(BEHIND), ERRATUM], decides=3)
     assert set(found.effects) == {'replace stale', f'replace partial({BEHIND})', 'replace erratum'}
