@@ -16,6 +16,7 @@ StateError
 +-- StaleEpoch             take up the session again: somebody else has
 +-- StoreError             look at the disk or the shared store; the state itself goes on
 +-- NotStored              open the session anew
++-- KeysLost               restore with policy REPREFILL
 """
 
 from __future__ import annotations
@@ -150,3 +151,12 @@ class NotStored(StateError):
     def __init__(self, key: str, where: str) -> None:
         super().__init__(f'{where} keeps no session {key!r}: open it anew')
         self.key = key
+
+
+class KeysLost(StateError):
+    """Only token ids are kept of a session; keys and values have to be computed again."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f'only tokens are kept, {why}: restore with policy REPREFILL to compute them anew'
+        )

@@ -61,14 +61,21 @@ class Fingerprint:
         Raises:
             FingerprintMismatch: it names the first field that differs.
         """
-        for field in fields(self):
-            want, got = getattr(self, field.name), getattr(served, field.name)
-            if want != got:
-                raise FingerprintMismatch(field.name, want, got)
+        self._compare([field.name for field in fields(self)], served)
 
-    def reads_alike(self, served: Fingerprint) -> bool:
-        """Say whether the same token ids mean the same, whatever computes keys from them."""
-        return all(getattr(self, name) == getattr(served, name) for name in MEANING)
+    def check_meaning(self, served: Fingerprint) -> None:
+        """Refuse only where the same token ids would mean something else.
+
+        Raises:
+            FingerprintMismatch: it names the first field that differs.
+        """
+        self._compare(MEANING, served)
+
+    def _compare(self, names: Sequence[str], served: Fingerprint) -> None:
+        for name in names:
+            want, got = getattr(self, name), getattr(served, name)
+            if want != got:
+                raise FingerprintMismatch(name, want, got)
 
     def words(self) -> dict[str, str]:
         """Return it as JSON knows it."""

@@ -18,14 +18,14 @@ from cloud_backbone.kv_cache.key_bias import KeyBias
 from cloud_backbone.kv_cache.model_biases import biases_of
 from cloud_backbone.kv_cache.policy import Policy
 from cloud_backbone.kv_cache.session_image import put_image, SessionImage
-from cloud_backbone.kv_state.errors import Corrupt, FingerprintMismatch
+from cloud_backbone.kv_state.errors import Corrupt, FingerprintMismatch, KeysLost
 from cloud_backbone.kv_state.exactness import Exactness, Grade
 from cloud_backbone.kv_state.fingerprint import Fingerprint
 from cloud_backbone.kv_state.held_cache import Checkpoint, HeldCache
 from cloud_backbone.kv_state.kv_state import KVState
 from cloud_backbone.kv_state.ledger import Ledger
 from cloud_backbone.kv_state.segment import Segment, SegmentImage
-from cloud_backbone.kv_state.snapshot import Belongings, Snapshot
+from cloud_backbone.kv_state.snapshot import Belongings, Snapshot, TOKENS_ONLY
 from cloud_backbone.kv_state.state_body import StateBody
 from cloud_backbone.kv_state.state_model import StateModel
 from cloud_backbone.kv_state.taint import Taint
@@ -81,6 +81,7 @@ def restore(
         FingerprintMismatch: it was made with something else; under REPREFILL only where token
             ids would mean something else.
         Corrupt: it is damaged; under REPREFILL only where that cannot be computed again.
+        KeysLost: only tokens are kept, under REFUSE.
         CacheError: the policy cannot read its pages, under REFUSE.
         PoolFullError: the pool has no room; nothing is taken.
     """
@@ -89,9 +90,10 @@ def restore(
         state, reason = _put_back(snapshot, target), ''
     except PoolFullError:
         raise
-    except (FingerprintMismatch, Corrupt, CacheError) as error:
-        if fallback is Fallback.REFUSE or not _tokens_are_good(snapshot, target):
+    except (FingerprintMismatch, Corrupt, CacheError, KeysLost) as error:
+        if fallback is Fallback.REFUSE:
             raise
+        _check_meaning(snapshot, target)
         state, reason = None, str(error)
     belongings = _belongings(snapshot)
     if state is not None:
@@ -100,6 +102,8 @@ def restore(
 
 
 def _check(snapshot: Snapshot, target: Target) -> None:
+    if snapshot.meta.get(TOKENS_ONLY):
+        raise KeysLost(snapshot.meta[TOKENS_ONLY])
     Fingerprint.from_words(snapshot.meta['fingerprint']).check(target.fingerprint)
     if snapshot.damaged:
         raise Corrupt(
@@ -107,9 +111,11 @@ def _check(snapshot: Snapshot, target: Target) -> None:
         )
 
 
-def _tokens_are_good(snapshot: Snapshot, target: Target) -> bool:
-    made_with = Fingerprint.from_words(snapshot.meta['fingerprint'])
-    return made_with.reads_alike(target.fingerprint) and not set(NEEDED) & set(snapshot.damaged)
+def _check_meaning(snapshot: Snapshot, target: Target) -> None:
+    """Refuse token ids that mean something else, and the loss of what they do not give back."""
+    Fingerprint.from_words(snapshot.meta['fingerprint']).check_meaning(target.fingerprint)
+    for name in set(NEEDED) & set(snapshot.damaged):
+        raise Corrupt(f'{snapshot.name}: tensor {name}', 'its checksum does not fit')
 
 
 def _put_back(snapshot: Snapshot, target: Target) -> KVState:

@@ -8,7 +8,7 @@ and what shows them, positions, epochs. ``restore`` turns it back. Knows no stor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from torch import Tensor
 
 FORMAT = 1
 ENDING = '.safetensors'
+TOKENS_ONLY = 'tokens_only'
+"""Word of a snapshot without keys and values: why."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,20 @@ def take_snapshot(
         'reason': body.reason,
         **cache_meta,
     })
+
+
+def tokens_only(snapshot: Snapshot, why: str) -> Snapshot:
+    """Return a snapshot without keys, values and what shows images; it is small.
+
+    Args:
+        snapshot: a whole one, or one of this kind, whose reason stays.
+        why: the rest is not kept, for whoever restores it.
+    """
+    if snapshot.meta.get(TOKENS_ONLY):
+        return snapshot
+    kept = {name: tensor for name, tensor in snapshot.tensors.items() if name == 'rng'}
+    nothing = {'session': None, 'held': 0, 'layers': 0, 'checkpoints': [], 'taint': []}
+    return replace(snapshot, tensors=kept, meta={**snapshot.meta, **nothing, TOKENS_ONLY: why})
 
 
 def save_snapshot(path: Path, snapshot: Snapshot) -> int:
