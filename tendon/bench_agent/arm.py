@@ -16,7 +16,8 @@ class Cost:
 
     wall_s: float = 0.0
     cpu_s: float = 0.0
-    """Of all threads of this process; what other processes do does not count."""
+    """Of all threads of this process: what other processes do does not count. All arms compute
+    with one thread, so that an idle machine would take this long."""
 
 
 @contextmanager

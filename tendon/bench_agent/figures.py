@@ -7,6 +7,7 @@ from typing import Any
 
 from tendon.bench_agent.exactness import Distance
 from tendon.bench_agent.race import EXACT, Race, REPREFILL
+from tendon.bench_agent.script import Event
 from tendon.bench_agent.size import Size
 from tendon.bench_agent.table import by_event
 from tendon.provenance import provenance
@@ -77,13 +78,14 @@ def cache_figures(found: CacheFindings) -> dict[str, Any]:
             name: {'max_abs_logit_diff': one.logits, 'greedy_differences': one.tokens}
             for name, one in found.distances.items()
         },
-        'tokens_slope_per_turn': slope(race.computed(EXACT)),
+        'tokens_slope_per_turn': slope(race.computed(EXACT, Event.APPEND)),
+        'tokens_slope_all_turns': slope(race.computed(EXACT)),
         'ttft_ratio_late_early': late_over_early(race, size),
-        'ttft_ratio_late_early_cpu': late_over_early(race, size, cpu=True),
+        'ttft_ratio_late_early_wall': late_over_early(race, size, wall=True),
         'restore_over_prefill': found.restore_over_prefill,
         'stored_bytes': found.stored_bytes,
         'speedup_vs_reprefill': speedup(race, size),
-        'speedup_vs_reprefill_cpu': speedup(race, size, cpu=True),
+        'speedup_vs_reprefill_wall': speedup(race, size, wall=True),
         'edits': found.edits,
         'arms': {
             log.name: {
@@ -113,17 +115,17 @@ def slope(points: Sequence[tuple[int, int]]) -> float | None:
     return round(sum((turn - middle) * tokens for turn, tokens in points) / spread, 4)
 
 
-def late_over_early(race: Race, size: Size, cpu: bool = False) -> float | None:
+def late_over_early(race: Race, size: Size, wall: bool = False) -> float | None:
     """Return the time to the first token of the last turns over that of the early ones."""
-    early = race.typical(EXACT, range(*size.early), cpu)
-    late = race.typical(EXACT, _last(size.turns, size), cpu)
+    early = race.typical(EXACT, range(*size.early), wall)
+    late = race.typical(EXACT, _last(size.turns, size), wall)
     return None if early is None or late is None else round(late / early, 3)
 
 
-def speedup(race: Race, size: Size, cpu: bool = False) -> float | None:
+def speedup(race: Race, size: Size, wall: bool = False) -> float | None:
     """Return the time of a full prefill over ours in the last turns."""
-    ours = race.typical(EXACT, _last(size.turns, size), cpu)
-    theirs = race.typical(REPREFILL, _last(size.turns, size), cpu)
+    ours = race.typical(EXACT, _last(size.turns, size), wall)
+    theirs = race.typical(REPREFILL, _last(size.turns, size), wall)
     return None if ours is None or theirs is None else round(theirs / ours, 2)
 
 

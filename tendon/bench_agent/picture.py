@@ -10,8 +10,8 @@ from tendon.bench_agent.script import Event
 
 GRID = '#e3e7ea'
 COLOURS = {
-    'exact': '#e76f51', 'stale': '#f4a261', 're-prefill': '#264653', 'DynamicCache': '#9aa5b1',
-    'llama.cpp': '#2a9d8f', 'vLLM': '#8e6bbf',
+    'exact': '#e76f51', 'approximate': '#f4a261', 're-prefill': '#264653',
+    'DynamicCache': '#9aa5b1', 'llama.cpp': '#2a9d8f', 'vLLM': '#8e6bbf',
 }
 MARKS = {
     Event.MEND: 'v', Event.LESSON: '^', Event.COMPACTION: 's', Event.RESTART: 'X',
@@ -34,10 +34,10 @@ def draw_race(
         colour = COLOURS.get(log.name, '#555555')
         style = {'color': colour, 'linewidth': 1, 'label': log.name}
         axes[0].plot(turns, [log.steps[turn].computed for turn in turns], **style)
-        axes[1].plot(turns, [log.steps[turn].cost.wall_s for turn in turns], **style)
+        axes[1].plot(turns, [log.steps[turn].cost.cpu_s for turn in turns], **style)
     _mark_events(axes[0], race)
     _finish(axes[0], 'Tokens computed', 'turn')
-    _finish(axes[1], 'Time to the first token [s]', 'turn')
+    _finish(axes[1], 'Time of one core to the first token [s]', 'turn')
     axes[1].set_yscale('log')
     axes[0].set_yscale('log')
     _draw_edits(axes[2], edits)
@@ -62,7 +62,7 @@ def _mark_events(axes: Any, race: Race) -> None:
 def _draw_edits(axes: Any, edits: Mapping[str, Mapping[str, float]]) -> None:
     names = list(edits)
     places = range(len(names))
-    axes.barh(places, [edits[name]['flips'] for name in names], color=COLOURS['stale'])
+    axes.barh(places, [edits[name]['flips'] for name in names], color=COLOURS['approximate'])
     for place, name in zip(places, names, strict=True):
         axes.text(0, place, f' KL {edits[name]["kl"]:.4f}', va='center', fontsize=8)
     axes.set_yticks(places, names, fontsize=8)

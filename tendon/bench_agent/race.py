@@ -41,21 +41,20 @@ class Race:
     lengths: list[int] = field(default_factory=list)
     """Tokens before the thought at each turn."""
 
-    def times(self, name: str, turns: Iterable[int], cpu: bool = False) -> list[float]:
-        """Return the times to the first token [s] of those turns that the arm took."""
+    def typical(self, name: str, turns: Iterable[int], wall: bool = False) -> float | None:
+        """Return the median time to the first token [s]; None: the arm took none of the turns."""
         log = self.logs.get(name)
         steps = [] if log is None else [log.steps[turn] for turn in turns if turn in log.steps]
-        return [step.cost.cpu_s if cpu else step.cost.wall_s for step in steps]
-
-    def typical(self, name: str, turns: Iterable[int], cpu: bool = False) -> float | None:
-        """Return the median time to the first token [s]; None: the arm took none of the turns."""
-        times = self.times(name, turns, cpu)
+        times = [step.cost.wall_s if wall else step.cost.cpu_s for step in steps]
         return median(times) if times else None
 
-    def computed(self, name: str) -> list[tuple[int, int]]:
-        """Return turn and tokens computed of the turns that the arm took."""
+    def computed(self, name: str, event: Event | None = None) -> list[tuple[int, int]]:
+        """Return turn and tokens computed of the turns that the arm took, all or of one event."""
         log = self.logs.get(name)
-        return [] if log is None else [(at, step.computed) for at, step in log.steps.items()]
+        return [] if log is None else [
+            (turn, step.computed) for turn, step in log.steps.items()
+            if event is None or self.events[turn] is event
+        ]
 
     def agreement(self, name: str) -> float | None:
         """Return in which share of the turns the first token is that of a full prefill."""

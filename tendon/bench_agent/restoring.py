@@ -94,12 +94,12 @@ def restore_over_prefill(
         with timed(cost):
             state = keeper.bring_back()
             state.next_logits().argmax()
-        restored.append(cost.wall_s)
+        restored.append(cost.cpu_s)
         state.close()
         cost = Cost()
         with timed(cost):
             prefill(subject.model, tokens).argmax()
-        computed.append(cost.wall_s)
+        computed.append(cost.cpu_s)
     return round(median(restored) / median(computed), 5), nbytes
 
 

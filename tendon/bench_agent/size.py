@@ -57,7 +57,7 @@ class Size:
 FULL = Size(
     system=384, goal=24, lesson=30, entry=45, scene=200, thought=16, turns=200, race=40,
     early=(10, 30), late=20, memory=24, lessons_every=30, mend_every=9, restart_every=32,
-    sample=5, checks=4, greedy=64, edits=40, stored=2048, rounds=7,
+    sample=5, checks=2, greedy=64, edits=24, stored=2048, rounds=7,
 )
 QUICK = Size(
     system=40, goal=12, lesson=10, entry=12, scene=24, thought=6, turns=24, race=24,

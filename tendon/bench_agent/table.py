@@ -13,9 +13,9 @@ from tendon.bench_agent.script import Event
 from tendon.bench_agent.size import Size
 
 CAPTION = (
-    'tokens computed / time to the first token in ms; median of the turns with this\n'
-    'event, of which a restart includes bringing the session back. kept: bytes held.\n'
-    'same: share of the turns whose first token is that of a full prefill.'
+    'tokens computed / ms of one core until the first token; median of the\n'
+    'turns with this event; restart includes bringing the session back.\n'
+    'same: share of the turns with the first token of a full prefill.'
 )
 
 
@@ -47,8 +47,8 @@ def by_event(race: Race, log: Log, size: Size) -> dict[str, dict[str, float]]:
         if steps:
             found[event.value] = {
                 'tokens': median(step.computed for step in steps),
-                'ttft_ms': round(median(step.cost.wall_s for step in steps) * 1e3, 2),
-                'cpu_ms': round(median(step.cost.cpu_s for step in steps) * 1e3, 2),
+                'ttft_ms': round(median(step.cost.cpu_s for step in steps) * 1e3, 2),
+                'wall_ms': round(median(step.cost.wall_s for step in steps) * 1e3, 2),
             }
     return found
 
