@@ -106,7 +106,8 @@ class Episode:
         self._ticks_per_image = round(1 / (CAMERA_HZ * manifest.control_period_s))
 
     def run(
-        self, seed: int, wording: str, scene: SceneSpec, task: Task, mishap: Mishap | None = None
+        self, seed: int, wording: str, scene: SceneSpec, task: Task,
+        mishap: Mishap | None = None, until: Callable[[MujocoArm], bool] | None = None,
     ) -> EpisodeResult:
         """Run one task and judge it.
 
@@ -116,6 +117,7 @@ class Episode:
           scene: as drawn; it is prepared for the mishap here.
           task: what to do.
           mishap: what goes wrong; None: nothing does.
+          until: asked after each control period; the run ends early once it says True.
 
         Raises:
           PartNotReady: if the backbone cannot be reached.
@@ -129,7 +131,9 @@ class Episode:
         try:
             wait_for_session(planner)
             robot = Robot(self._manifest, planner, self._decoder, clock, self._settings)
-            self._carry_out(robot, clock, self._spoiler.hear(task.instruction), company)
+            robot.activate()
+            robot.ask(self._spoiler.hear(task.instruction))
+            self._carry_out(robot, clock, company, until or (lambda arm: False))
         finally:
             planner.close()
         result = self._judge(seed, wording, scene, task, robot, planner, to_s(clock.now_ns()))
@@ -143,12 +147,11 @@ class Episode:
         self._arm.close()
 
     def _carry_out(
-        self, robot: Robot, clock: ManualClock, instruction: str, company: Company
+        self, robot: Robot, clock: ManualClock, company: Company,
+        is_over: Callable[[MujocoArm], bool],
     ) -> None:
-        robot.activate()
-        robot.ask(instruction)
         number, left = 0, round(SETTLE_S / self._manifest.control_period_s)
-        while left > 0 and to_s(clock.now_ns()) < TIME_LIMIT_S:
+        while left > 0 and to_s(clock.now_ns()) < TIME_LIMIT_S and not is_over(self._arm):
             self._step(robot, clock, number)
             company.step(robot)
             number += 1
