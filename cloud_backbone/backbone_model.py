@@ -23,7 +23,7 @@ class BackboneModel:
     """A backbone whose tokens have one position each."""
 
     def __init__(self, backbone: Backbone) -> None:
-        self.backbone = backbone
+        self.backbone, self.model = backbone, backbone.network
         self.image_token = backbone.image_token
         self.fingerprint = backbone.fingerprint
 

@@ -45,7 +45,9 @@ class LimitsConfig:
 
     max_sessions: int = 64
     session_ttl_s: float = 600.0
-    """After this time without a stream a session may be forgotten."""
+    """After this time without a stream a session may be put away."""
+    spill_after_s: float = 60.0
+    """After this time without a turn a session's cache is moved out of memory."""
     max_pending_turns: int = 4
     """Of one session."""
     max_waiting_turns: int = 64

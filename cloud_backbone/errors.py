@@ -8,6 +8,7 @@
         |   +-- HistoryGapError  the robot must send its history from an earlier entry on
         +-- ReopenSessionError   the session is gone or older than the robot's; open it anew
         +-- RetryCallError       the same call may succeed later
+            +-- PoolExhaustedError   after caches of idle sessions were moved out of memory
 
 ``reaction`` is the one place that says what an exception means on the wire.
 """
@@ -98,6 +99,13 @@ class RetryCallError(TurnError):
     """The backbone cannot answer now."""
 
     remedy = Remedy.RETRY_CALL
+
+
+class PoolExhaustedError(RetryCallError):
+    """There is no page left for this turn."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(Reason.OVERLOADED, why)
 
 
 class LoadingError(RetryCallError):

@@ -138,6 +138,7 @@ class PlanGenerator:
     def _row(self, question: Question) -> _Row:
         prompt = self.backbone.prompt(question.instruction, question.memory)
         sight = sight_of(question.image, question.epoch)
+        question.cache.open(self.backbone)
         reused = question.cache.reuse(prompt, sight)
         hint = question.cache.last_text or question.instruction
         return _Row(question, sight, prompt, self._writer(question), hint, reused)

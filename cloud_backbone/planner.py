@@ -10,15 +10,17 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+import logging
 import time
 from typing import Protocol
 
 from cloud_backbone.action_plan import Answer
 from cloud_backbone.cache_grants import CacheGrants
+from cloud_backbone.cache_mover import CacheMover
 from cloud_backbone.cache_needs import CacheNeeds
 from cloud_backbone.cache_policies import ServedPolicies
 from cloud_backbone.config import CacheConfig, LimitsConfig
-from cloud_backbone.errors import DrainingError
+from cloud_backbone.errors import DrainingError, PoolExhaustedError, Reason, ReopenSessionError
 from cloud_backbone.messages import Hello, Stats, Turn, Welcome
 from cloud_backbone.plan_vocabulary import Vocabulary
 from cloud_backbone.session import Session
@@ -28,6 +30,8 @@ from cloud_backbone.session_store import Kept, SessionStore
 from cloud_backbone.turn_batcher import TurnBatcher
 from cloud_backbone.turn_checks import check_hello, check_memory, check_turn
 from cloud_backbone.turn_planner import TurnJob
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -81,9 +85,11 @@ class Planner:
         self._grants = CacheGrants(cache or CacheConfig(), facts.cache, batch, policies)
         self._executor, self._shelf = executor, shelf
         self._opening = asyncio.Lock()
-        self.sessions = SessionStore(limits, self._grants, self._leave)
+        self.caches = CacheMover(executor, shelf)
+        self.sessions = SessionStore(limits, self._grants, self.caches.leave)
         self._plans = self._errors = 0
         self._closed = False
+        self._moving: set[asyncio.Task[None]] = set()
         self._batcher: TurnBatcher[TurnJob, Answer] = TurnBatcher(
             turns.plan,
             executor,
@@ -100,8 +106,11 @@ class Planner:
         self._check_open()
         check_hello(hello)
         async with self._opening:
-            session, resumed = self.sessions.open(hello, await self._put_away(hello))
+            kept = await self._put_away(hello)
+            session, resumed = self.sessions.open(hello, kept)
             epoch = session.epoch
+            if kept is not None and session.keeper is kept[1]:
+                self.caches.find_again(session)
             try:
                 await self._keep(session)
                 await session.keep_epoch(epoch)
@@ -145,6 +154,22 @@ class Planner:
             free_sessions=self._grants.free_sessions(),
         )
 
+    def session(self, session_id: str) -> Session:
+        """Return a session that is here.
+
+        Raises:
+            ReopenSessionError: it is not.
+        """
+        self._check_open()
+        session = self.sessions.find(session_id)
+        if session is None:
+            raise ReopenSessionError(
+                Reason.SESSION_LOST,
+                'there is no such session here; a hello that names it brings it back, if it is '
+                'on the disk',
+            )
+        return session
+
     def close_session(self, session_id: str) -> bool:
         """Forget a session for good; say whether it was here."""
         was_open = self.sessions.close(session_id)
@@ -178,6 +203,23 @@ class Planner:
         if self._closed:
             raise DrainingError
 
+    async def _computed(self, job: TurnJob, deadline_ns: int | None) -> Answer:
+        """Compute a turn; where the pool is full, put caches down that are needed last."""
+        for idle in self.sessions.idle():
+            try:
+                return await self._batcher.submit(job, job.session, deadline_ns)
+            except PoolExhaustedError:
+                log.info('the pool is full: session %s is put down', idle.session_id)
+                await self.caches.spill(idle)
+        return await self._batcher.submit(job, job.session, deadline_ns)
+
+    def _put_down_unused(self) -> None:
+        """Move caches out of memory that were not used for long."""
+        for session in self.sessions.unused():
+            task = asyncio.create_task(self.caches.spill(session))
+            self._moving.add(task)
+            task.add_done_callback(self._moving.discard)
+
     async def _put_away(self, hello: Hello) -> Kept | None:
         """Return the session that a robot names, if an earlier process or a lack of room left it.
 
@@ -198,13 +240,6 @@ class Planner:
                 session.epoch,
             ))
 
-    def _leave(self, session: Session, for_good: bool) -> None:
-        """Free what a session has here; turns of it may still be running on the model's thread."""
-        self._executor.submit(session.cache.clear)
-        self._executor.submit(session.memory.clear)
-        if session.keeper is not None:
-            session.keeper.close(for_good)
-
     async def _answer(self, session: Session, turn: Turn, received_ns: int) -> Answer:
         check_turn(turn, session.embodiment, self.facts.image_size)
         job, known = TurnJob(turn, session), 0
@@ -213,9 +248,9 @@ class Planner:
             history = await session.take_in(turn.instruction, turn.memory)
             job, known = replace(job, memory=history.whole(turn.memory)), len(history.entries)
         deadline_ns = received_ns + turn.deadline_ms * 1_000_000 if turn.deadline_ms else None
-        answer = await self._batcher.submit(job, session, deadline_ns)
-        answer = replace(answer, known_entries=known)
+        answer = replace(await self._computed(job, deadline_ns), known_entries=known)
         self.sessions.touch(session, 0 if turn.memory is None else turn.memory.expected_resume_ms)
+        self._put_down_unused()
         self._plans += 1
         # What is left of the time here was spent waiting, for the batch before or for the loop.
         total_ns = time.monotonic_ns() - received_ns

@@ -11,7 +11,7 @@ import logging
 import time
 from typing import Any, NoReturn
 
-from cloud_backbone import wire
+from cloud_backbone import wire, wire_state
 from cloud_backbone.config import LimitsConfig
 from cloud_backbone.errors import DrainingError, LoadingError, reaction, TurnError
 from cloud_backbone.planner import Planner
@@ -70,6 +70,33 @@ class PlannerService(planner_pb2_grpc.PlannerServicer):
         """Return the counters."""
         try:
             return wire.write_stats(self._ready().stats())
+        except Exception as error:
+            await _abort(context, error)
+
+    async def GetSessionState(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Say what a session holds."""
+        try:
+            planner = self._ready()
+            state = await planner.caches.state(planner.session(request.session_id))
+            return wire_state.write_state(state)
+        except Exception as error:
+            await _abort(context, error)
+
+    async def Snapshot(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Write a session's cache to the disk."""
+        try:
+            planner = self._ready()
+            info = await planner.caches.snapshot(planner.session(request.session_id))
+            return wire_state.write_snapshot(info)
+        except Exception as error:
+            await _abort(context, error)
+
+    async def Restore(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Bring a session's cache back from the disk."""
+        try:
+            planner = self._ready()
+            info = await planner.caches.restore(planner.session(request.session_id))
+            return wire_state.write_restore(info)
         except Exception as error:
             await _abort(context, error)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, Protocol
 
 from cloud_backbone.action_plan import Answer
@@ -35,6 +36,10 @@ Compute = Callable[[Turn], Coroutine[Any, Any, Answer]]
 
 class Keeper(Protocol):
     """Keeps the records of one session on a disk."""
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the session, where its snapshots are too."""
 
     async def note(self, record: Record) -> None:
         """Return when a record is kept. Raises RetryCallError where the disk refused."""
@@ -94,6 +99,11 @@ class Session:
     def is_busy(self) -> bool:
         """Whether turns are under way."""
         return bool(self._pending)
+
+    @property
+    def byte_count(self) -> int:
+        """Bytes of its caches in memory [B]."""
+        return self.cache.byte_count + self.memory.byte_count
 
     def tasks(self) -> list[asyncio.Task[Answer]]:
         """Return the turns under way."""

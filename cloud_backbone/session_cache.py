@@ -16,8 +16,8 @@ from cloud_backbone.cache_rows import commit, intact, keep_first, length_of
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.compressed_cache import CompressedCache, DEFAULT_POOL_BYTES
 from cloud_backbone.kv_cache.policy import Policy
-from cloud_backbone.memory_cache import hash_of
 from cloud_backbone.model.backbone import Backbone, Prompt
+from cloud_backbone.prompt_segments import hash_of
 from cloud_backbone.turn_cache import Sight
 from transformers.cache_utils import Cache
 

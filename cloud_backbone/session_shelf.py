@@ -96,6 +96,14 @@ class SessionShelf:
             return None
         return journal.copy_of_record(), SessionKeeper(journal, self.executor)
 
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Write on the one thread that touches files.
+
+        Raises:
+            RetryCallError: the disk refused.
+        """
+        return await _kept(self.executor, work)
+
     def remove(self, session_id: str) -> None:
         """Forget a session that is on the disk alone."""
         if SESSION_ID.fullmatch(session_id):

@@ -111,10 +111,18 @@ class SessionStore:
         if pending:
             await asyncio.wait(pending)
 
+    def unused(self) -> list[Session]:
+        """Return sessions in memory that have not been asked for longer than they may stay."""
+        oldest_s = self._now_s() - self._limits.spill_after_s
+        return [session for session in self.idle() if session.last_used_s < oldest_s]
+
     def idle(self) -> list[Session]:
-        """Return sessions without turns under way, the one that is needed last first."""
+        """Return sessions in memory without turns under way, the one that is needed last first."""
         now_s = self._now_s()
-        idle = [session for session in self._sessions.values() if not session.is_busy]
+        idle = [
+            session for session in self._sessions.values()
+            if not session.is_busy and session.byte_count
+        ]
         return sorted(idle, key=lambda one: (
             one.attached, -max(one.resumes_s - now_s, 0.0), one.last_used_s
         ))
@@ -130,10 +138,7 @@ class SessionStore:
 
     def cache_bytes(self) -> int:
         """Bytes that all caches own [B]."""
-        return sum(
-            session.cache.byte_count + session.memory.byte_count
-            for session in self._sessions.values()
-        )
+        return sum(session.byte_count for session in self._sessions.values())
 
     def _begin(self, record: SessionRecord, terms: CacheTerms) -> Session:
         self._make_room(terms.promised_bytes)

@@ -15,7 +15,7 @@ from cloud_backbone.act_grounding import ActGrounder
 from cloud_backbone.action_plan import Answer, Exactness, Outcome, Plan
 from cloud_backbone.agent_words import Lesson
 from cloud_backbone.draft_check import Draft
-from cloud_backbone.errors import FixRequestError, Reason, RetryCallError, TurnError
+from cloud_backbone.errors import FixRequestError, PoolExhaustedError, Reason, TurnError
 from cloud_backbone.grounding import Grounder, refusal
 from cloud_backbone.image_intake import decode_jpeg
 from cloud_backbone.kv_cache.errors import BudgetError, PoolFullError
@@ -99,6 +99,9 @@ class TurnPlanner:
         return self._generator.generate([job.question(image) for job, image in sound], stopwatch)
 
     def _answer(self, job: TurnJob, written: Written, stopwatch: Stopwatch) -> Answer:
+        if len(job.session.memory):
+            # One cache per session stays in memory; a check computes its few words anew.
+            job.session.cache.clear()
         certificate = written.certificate
         plan = replace(
             self._ground(job, written),
@@ -136,7 +139,7 @@ def _not_understood(draft: Draft, reason: str) -> Plan:
 def _told(error: Exception) -> TurnError | None:
     """Return what a robot is told about its cache; None where it is a fault of ours."""
     if isinstance(error, PoolFullError):
-        return RetryCallError(Reason.OVERLOADED, str(error))
+        return PoolExhaustedError(str(error))
     if isinstance(error, BudgetError):
         return FixRequestError(Reason.BAD_CACHE_POLICY, str(error))
     return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from cloud_backbone.constrained_decoding import PlanLanguage
 from cloud_backbone.errors import StartError
@@ -20,7 +20,7 @@ from cloud_backbone.sighting import Sighting
 from cloud_backbone.task_memory import TaskMemory
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import nn, Tensor
 from transformers.cache_utils import Cache
 
 Image = NDArray[np.uint8]
@@ -88,6 +88,10 @@ class Backbone(Protocol):
     latent_size: int
     image_token: int | None
     """Id of the tokens that hold the place of an image."""
+    network: nn.Module | None
+    """The model itself, where it is one of torch: what snapshots of its caches rest on."""
+    processor: Any
+    """Its tokenizer, or its processor with the tokenizer inside, if there is one."""
     can_batch: bool
     """Whether rows of several sessions may share a forward; their caches are compressed ones."""
     can_compress: bool

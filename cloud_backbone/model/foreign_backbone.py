@@ -71,6 +71,8 @@ class ForeignBackbone:
         self._cache_name = 'cache' if 'cache' in parameters else 'past_key_values'
         self._keeps_logits = 'logits_to_keep' in parameters
         self.image_token: int | None = model.config.image_token_id
+        self.network: torch.nn.Module | None = model
+        self.processor = processor
         self._image_text = self._template('')
         self._prompts: dict[str, Prompt] = {}
         self.can_compress = _can_compress(model)

@@ -55,6 +55,8 @@ class TendonBackbone:
         self.image_size = (side, side)
         self.latent_size: int = config.latent_size
         self.image_token: int | None = config.image_token_id
+        self.network: torch.nn.Module | None = model
+        self.processor: Any = tokenizer
         self._model = model
         self._image_ids = image_ids(config)
         self._tokenizer = tokenizer

@@ -24,6 +24,7 @@ class LeaningBackbone:
         self.latent_size = backbone.latent_size
         self.can_batch = self.can_compress = True
         self.has_agent_words, self.image_token = backbone.has_agent_words, backbone.image_token
+        self.network, self.processor = backbone.network, backbone.processor
         self.prompt, self.latent = backbone.prompt, backbone.latent
         self.new_cache = backbone.new_cache
 

@@ -98,6 +98,7 @@ class ScriptedBackbone:
     can_compress = True
     has_agent_words = True
     image_token = IMAGE
+    network = processor = None
 
     def __init__(
         self, script: Callable[[str], str] = lambda instruction: PICK, delay_s: float = 0.0

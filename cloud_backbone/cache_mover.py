@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Caches of sessions on their way: out of memory, onto the disk, back, and what they hold now.
+
+Whatever touches a cache runs on the model's thread, between two batches; files are written on the
+shelf's. Knows sessions; knows neither model nor wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+import logging
+from pathlib import Path
+from typing import TypeVar
+
+from cloud_backbone.action_plan import Exactness
+from cloud_backbone.errors import FixRequestError, Reason
+from cloud_backbone.kv_state.errors import StoreError
+from cloud_backbone.kv_state.snapshot import load_snapshot, save_snapshot, Snapshot
+from cloud_backbone.messages import RestoreInfo, SegmentState, SessionState, SnapshotInfo
+from cloud_backbone.session import Session
+from cloud_backbone.session_shelf import SessionShelf
+
+log = logging.getLogger(__name__)
+SNAPSHOT = 'cache.safetensors'
+Result = TypeVar('Result')
+
+
+class CacheMover:
+    """Moves the caches of one server.
+
+    Args:
+        executor: the model's thread.
+        shelf: where sessions outlive the process; None: nowhere.
+    """
+
+    def __init__(self, executor: Executor, shelf: SessionShelf | None) -> None:
+        self._executor, self._shelf = executor, shelf
+
+    def find_again(self, session: Session) -> None:
+        """Let a session that was taken from the shelf find its snapshot, if there is one."""
+        path = _path(session)
+        if path is not None and path.is_file():
+            session.memory.offer(partial(load_snapshot, path), 'disk')
+
+    def leave(self, session: Session, for_good: bool) -> None:
+        """Free what a session has in memory; unless for good, it can be brought back."""
+        keeper = session.keeper
+        if for_good or keeper is None or self._shelf is None:
+            self._executor.submit(session.memory.clear)
+        else:
+            self._executor.submit(self._put_down, session)
+        self._executor.submit(session.cache.clear)
+        if keeper is not None:
+            keeper.close(for_good)
+
+    async def spill(self, session: Session) -> None:
+        """Give the pages of an idle session back to the pool."""
+        work = session.memory.clear if session.keeper is None else partial(self._put_down, session)
+        await self._on_model(work)
+        await self._on_model(session.cache.clear)
+
+    async def snapshot(self, session: Session) -> SnapshotInfo:
+        """Write what a session holds to the disk.
+
+        Raises:
+            FixRequestError: this server keeps nothing on disk, or the session holds nothing.
+        """
+        path = self._place_of(session)
+        snapshot = await self._on_model(session.memory.snapshot)
+        if snapshot is None:
+            raise FixRequestError(
+                Reason.NO_SNAPSHOT, 'the session holds no memory: ask a turn with memory first'
+            )
+        assert self._shelf is not None
+        size = await self._shelf.run(partial(save_snapshot, path, snapshot))
+        return SnapshotInfo(size, snapshot.tokens)
+
+    async def restore(self, session: Session) -> RestoreInfo:
+        """Bring a session's cache back from its snapshot.
+
+        Raises:
+            FixRequestError: this server keeps nothing on disk, or nothing of the session.
+        """
+        path = self._place_of(session)
+        if not path.is_file():
+            raise FixRequestError(
+                Reason.NO_SNAPSHOT, 'there is no snapshot of the session: take one first'
+            )
+        memory = session.memory
+
+        def bring_back() -> RestoreInfo:
+            memory.clear()
+            memory.offer(partial(load_snapshot, path), 'disk')
+            memory.bring_back()
+            held = len(memory)
+            classes = [one.exactness for one in memory.segments()]
+            exactness = max(classes, key=lambda one: one.value, default=Exactness.LOST)
+            return RestoreInfo(held, exactness, memory.note)
+
+        return await self._on_model(bring_back)
+
+    async def state(self, session: Session) -> SessionState:
+        """Say what a session holds."""
+        return await self._on_model(lambda: _state_of(session))
+
+    def _put_down(self, session: Session) -> None:
+        """Give pages back, then write what was in them; on the model's thread."""
+        snapshot, path = session.memory.put_down(), _path(session)
+        if snapshot is not None and path is not None and self._shelf is not None:
+            self._shelf.executor.submit(self._written_down, session, snapshot, path)
+
+    def _written_down(self, session: Session, snapshot: Snapshot, path: Path) -> None:
+        try:
+            save_snapshot(path, snapshot)
+        except StoreError as error:
+            log.error('a cache is not kept, its tokens are: %s', error)
+            return
+        self._executor.submit(session.memory.moved_to, partial(load_snapshot, path), 'disk')
+
+    def _place_of(self, session: Session) -> Path:
+        path = _path(session)
+        if path is None or self._shelf is None:
+            raise FixRequestError(
+                Reason.NO_SNAPSHOT,
+                'this backbone keeps nothing on disk: start it with state_dir set',
+            )
+        return path
+
+    async def _on_model(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+
+def _path(session: Session) -> Path | None:
+    return None if session.keeper is None else session.keeper.folder / SNAPSHOT
+
+
+def _state_of(session: Session) -> SessionState:
+    history, memory, cache = session.history, session.memory, session.cache
+    segments = memory.segments()
+    if not segments and len(cache):
+        exactness = Exactness.NUMERIC if cache.policy.lossless else Exactness.APPROXIMATE
+        rest = len(cache) - cache.stable
+        segments = [
+            SegmentState('goal', cache.stable, exactness), SegmentState('scene', rest, exactness)
+        ]
+    return SessionState(
+        session_id=session.session_id,
+        epoch=session.epoch,
+        trial=history.trial,
+        entries=len(history.entries),
+        lessons=history.lessons,
+        segments=tuple(segments),
+        cache_bytes=memory.byte_count + cache.byte_count,
+        tier='pool' if len(cache) and memory.tier == 'tokens' else memory.tier,
+        cache_policy=session.terms.policy.name,
+        prefix_hash=memory.prefix_hash,
+        note=memory.note,
+    )
