@@ -39,6 +39,8 @@ app = typer.Typer(
     context_settings={'help_option_names': ['-h', '--help']},
 )
 app.add_typer(bench, name='bench')
+state = typer.Typer(help='Look at what sessions keep.', no_args_is_help=True)
+app.add_typer(state, name='state')
 
 @app.callback(invoke_without_command=True)
 def version(
@@ -192,6 +194,19 @@ def calibrate(
     from tendon.calibrate import run
 
     end(run(checkpoint=checkpoint, scenes=scenes, seed=seed))
+
+
+@state.command(epilog=examples(
+    'tendon state show runs/state/cache.safetensors', 'tendon state show /var/lib/tendon',
+))
+def show(
+    path: Annotated[Path, typer.Argument(help='A snapshot, a journal, or a folder of them.')],
+    checkpoint: Checkpoint = None,
+) -> None:
+    """Print what a snapshot or journal holds; text where the model's tokenizer is at hand."""
+    from tendon.state_show import run
+
+    end(run(path=path, checkpoint=checkpoint))
 
 
 @app.command(epilog=examples('tendon doctor'))

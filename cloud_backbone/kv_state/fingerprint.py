@@ -115,7 +115,7 @@ def fingerprint_of(
     return Fingerprint(
         weights=weights or digest_of_weights(model),
         config=_digest(_without(config.to_dict(), VOLATILE)),
-        tokenizer=_digest_of_tokenizer(tokenizer),
+        tokenizer=digest_of_tokenizer(tokenizer),
         chat_template=NONE if template is None else _digest(template),
         tool_schema=NONE if tools is None else _digest(tools),
         image_processor=NONE if pictures is None else _digest(
@@ -141,7 +141,8 @@ def digest_of_weights(model: nn.Module) -> str:
     return digest.hexdigest()[:32]
 
 
-def _digest_of_tokenizer(tokenizer: Any) -> str:
+def digest_of_tokenizer(tokenizer: Any) -> str:
+    """Return the SHA-256 of all that a tokenizer says of itself; NONE where there is none."""
     if tokenizer is None:
         return NONE
     backend = getattr(tokenizer, 'backend_tokenizer', None)

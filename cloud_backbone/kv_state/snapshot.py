@@ -124,7 +124,9 @@ def tokens_only(snapshot: Snapshot, why: str) -> Snapshot:
     if snapshot.meta.get(TOKENS_ONLY):
         return snapshot
     kept = {name: tensor for name, tensor in snapshot.tensors.items() if name == 'rng'}
-    nothing = {'session': None, 'held': 0, 'layers': 0, 'checkpoints': [], 'taint': []}
+    nothing: dict[str, Any] = {
+        'session': None, 'held': 0, 'layers': 0, 'checkpoints': [], 'taint': [],
+    }
     return replace(snapshot, tensors=kept, meta={**snapshot.meta, **nothing, TOKENS_ONLY: why})
 
 

@@ -13,6 +13,7 @@ HEAVY = ('torch', 'transformers', 'mujoco', 'onnxruntime', 'rclpy', 'grpc', 'mat
 COMMANDS = (
     ['demo'], ['arm'], ['robot'], ['ask'], ['eval'], ['distill'],
     ['bench', 'latency'], ['bench', 'kv'], ['bench', 'agent'], ['doctor'],
+    ['state', 'show'],
 )
 
 

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Promise of speed: bringing a long session back costs a small part of computing it anew."""
+
+from pathlib import Path
+import time
+from typing import Any
+
+from cloud_backbone.kv_cache.block_pool import BlockPool
+from cloud_backbone.kv_cache.policy import find_policy
+from cloud_backbone.kv_state.fingerprint import fingerprint_of
+from cloud_backbone.kv_state.kv_state import KVState
+from cloud_backbone.kv_state.restore import restore, Target
+from cloud_backbone.kv_state.snapshot import load_snapshot, save_snapshot, take_snapshot
+from cloud_backbone.kv_state.transformers_model import TransformersModel
+from cloud_backbone.model.checkpoint_files import load_model
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+TOKENS = 2048
+SHARE = 0.05
+TRIES = 3
+
+
+def shipped(root: Path) -> Any:
+    """Return the model that comes with the repository."""
+    return load_model(root / 'cloud_backbone' / 'checkpoints' / 'tabletop', 'cpu')
+
+
+def like_smollm2(root: Path) -> Any:
+    """Return a random model whose layers are those of SmolLM2-135M, but only five of them."""
+    torch.manual_seed(0)
+    return LlamaForCausalLM(LlamaConfig(
+        hidden_size=576, intermediate_size=1536, num_hidden_layers=5, num_attention_heads=9,
+        num_key_value_heads=3, vocab_size=1024, max_position_embeddings=8192,
+    )).eval()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('make', [shipped, like_smollm2])
+def test_restore_is_far_cheaper_than_computing_anew(
+    root: Path, tmp_path: Path, make: Any
+) -> None:
+    """At 2k tokens a restore, with every byte checked, takes under 5 % of a prefill."""
+    model, policy = make(root), find_policy('full')
+    states, fingerprint = TransformersModel(model), fingerprint_of(model, policy, weights='known')
+    ids = torch.randint(2, 200, (TOKENS,), generator=torch.Generator().manual_seed(0)).tolist()
+    state = KVState(states, BlockPool(1 << 30), policy)
+    state.append('history', ids[:64])  # what the first forward sets up does not count
+    state.close()
+    began = time.perf_counter()
+    state.append('history', ids)
+    prefill_s = time.perf_counter() - began
+    path = tmp_path / 'state.safetensors'
+    save_snapshot(path, take_snapshot(state, fingerprint))
+    restores_s = []
+    for _ in range(TRIES):
+        target = Target(states, BlockPool(1 << 30), policy, fingerprint)
+        began = time.perf_counter()
+        back = restore(load_snapshot(path), target).state
+        restores_s.append(time.perf_counter() - began)
+        assert torch.equal(back.next_logits(), state.next_logits())
+        back.close()
+    assert min(restores_s) < SHARE * prefill_s, (restores_s, prefill_s)
