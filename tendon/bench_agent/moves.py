@@ -72,17 +72,15 @@ class Move:
 
 
 def measure_moves(
-    seed: int = 0, episodes: int = FULL, checkpoint: Path | None = None,
-    address: str | None = None, workers: int | None = None, out: Path | None = None,
-    console: Console | None = None,
+    seed: int = 7, quick: bool = False, checkpoint: Path | None = None,
+    workers: int | None = None, out: Path | None = None, console: Console | None = None,
 ) -> dict[str, Any]:
-    """Run every arm over ``episodes`` seeds, print a table, and return the figures.
+    """Run every arm over the same seeds, print a table, and return the figures.
 
     Args:
         seed: the first one; scene, task and the time of the move are functions of it.
-        episodes: seeds per arm.
+        quick: QUICK seeds per arm instead of FULL.
         checkpoint: model of the backbone that is started; None: the shipped one.
-        address: a running backbone; None starts one.
         workers: processes; None takes one per core.
         out: folder for ``moves.jsonl``, one line per episode; None writes nothing.
         console: for bar and table.
@@ -94,8 +92,8 @@ def measure_moves(
         WorkerFailed: an episode could not be run.
     """
     console = console or Console()
-    jobs = [(arm, seed + number) for number in range(episodes) for arm in WATCH]
-    with backbone(address, checkpoint) as where:
+    jobs = [(arm, seed + number) for number in range(QUICK if quick else FULL) for arm in WATCH]
+    with backbone(None, checkpoint) as where:
         moves = run_jobs(jobs, MoveWorker(where), workers, console)
     if out is not None:
         lines = ''.join(json.dumps(asdict(move)) + '\n' for move in moves)

@@ -30,7 +30,7 @@ from tendon.bench_agent.task_figures import print_tasks, Run, task_figures
 from tendon.episode import Episode
 from tendon.worker_pool import run_jobs
 
-FULL, QUICK = 200, 12  # seeds
+FULL, QUICK = 200, 6  # seeds
 ROBOT = 'tendon_arm'
 DELAY_S = 0.16  # simulated time from question to answer
 ARMS: dict[str, dict[str, Setting]] = {
@@ -62,21 +62,18 @@ class Job:
 
 
 def measure_tasks(
-    seed: int = 0, episodes: int = FULL, checkpoint: Path | None = None,
-    address: str | None = None, workers: int | None = None, out: Path | None = None,
-    console: Console | None = None, arms: Sequence[str] = tuple(ARMS),
+    seed: int = 7, quick: bool = False, checkpoint: Path | None = None,
+    workers: int | None = None, out: Path | None = None, console: Console | None = None,
 ) -> dict[str, Any]:
-    """Run every arm over ``episodes`` seeds, print a table, and return the figures.
+    """Run every arm over the same seeds, print a table, and return the figures.
 
     Args:
         seed: the first one; scene, task, sentence and mishap are functions of it.
-        episodes: seeds per arm.
+        quick: QUICK seeds per arm instead of FULL.
         checkpoint: model of the backbone that is started; None: the shipped one.
-        address: a running backbone; None starts one.
         workers: processes; None takes one per core.
         out: folder for ``tasks.jsonl``, one line per episode; None writes nothing.
         console: for bar and table.
-        arms: names of ARMS.
 
     Returns:
         See ``task_figures``.
@@ -85,8 +82,8 @@ def measure_tasks(
         WorkerFailed: an episode could not be run.
     """
     console = console or Console()
-    work = jobs(seed, episodes, arms)
-    with backbone(address, checkpoint) as where:
+    work = jobs(seed, QUICK if quick else FULL)
+    with backbone(None, checkpoint) as where:
         runs = run_jobs(work, Worker(where), workers, console)
     if out is not None:
         lines = ''.join(json.dumps(asdict(run)) + '\n' for run in runs)
