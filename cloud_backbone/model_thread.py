@@ -15,11 +15,13 @@ import time
 from cloud_backbone.cache_needs import measure_needs
 from cloud_backbone.cache_policies import policies_of
 from cloud_backbone.config import BackboneConfig
+from cloud_backbone.memory_cache import MemoryCache
 from cloud_backbone.model.backbone import Backbone, load_backbone
 from cloud_backbone.plan_generator import PlanGenerator, Question
 from cloud_backbone.planner import ModelFacts, Planner
 from cloud_backbone.session_cache import SessionCache
 from cloud_backbone.session_shelf import SessionShelf
+from cloud_backbone.task_memory import Purpose, TaskMemory
 from cloud_backbone.turn_planner import TurnPlanner
 import numpy as np
 from protos.latency import Stopwatch
@@ -27,6 +29,8 @@ from protos.protocol import MAX_INSTRUCTION_CHARS
 
 log = logging.getLogger(__name__)
 WARM_UP_TURNS = 3
+MEMORIES = (TaskMemory(), TaskMemory(hand_holds=True), TaskMemory(purpose=Purpose.REFLECT))
+"""One for each grammar, so that it is compiled before a robot waits for it."""
 
 
 async def start_planner(config: BackboneConfig, executor: Executor) -> Planner:
@@ -72,8 +76,15 @@ def warm_up(backbone: Backbone) -> ModelFacts:
     questions = [Question(longest, image, cache) for cache in caches]
     for _ in range(WARM_UP_TURNS):
         generator.generate(questions[:1], Stopwatch())
+    questions += [
+        Question(longest, image, MemoryCache(), memory)
+        for memory in MEMORIES if backbone.has_agent_words
+    ]
     if backbone.can_batch:
         generator.generate(questions, Stopwatch())
+    else:
+        for question in questions[2:]:
+            generator.generate([question], Stopwatch())
     log.info('warm after %.1f s', time.monotonic() - started_s)
     return ModelFacts(
         fingerprint=backbone.fingerprint,

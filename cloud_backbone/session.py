@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from cloud_backbone.action_plan import Answer
 from cloud_backbone.cache_grants import CacheTerms
 from cloud_backbone.errors import FixRequestError, Reason, ReopenSessionError, RetryCallError
+from cloud_backbone.kv_state.tier import Place, Tier
 from cloud_backbone.memory_cache import MemoryCache
 from cloud_backbone.messages import Turn
 from cloud_backbone.session_cache import SessionCache
@@ -104,6 +105,13 @@ class Session:
     def byte_count(self) -> int:
         """Bytes of its caches in memory [B]."""
         return self.cache.byte_count + self.memory.byte_count
+
+    @property
+    def place(self) -> Place:
+        """How much memory it takes, and for how long it will probably not be used."""
+        return Place(
+            self.session_id, Tier.POOL, self.byte_count, self.last_used_s, self.resumes_s
+        )
 
     def tasks(self) -> list[asyncio.Task[Answer]]:
         """Return the turns under way."""

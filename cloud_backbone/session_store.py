@@ -113,8 +113,8 @@ class SessionStore:
 
     def unused(self) -> list[Session]:
         """Return sessions in memory that have not been asked for longer than they may stay."""
-        oldest_s = self._now_s() - self._limits.spill_after_s
-        return [session for session in self.idle() if session.last_used_s < oldest_s]
+        now_s, most_s = self._now_s(), self._limits.spill_after_s
+        return [session for session in self.idle() if session.place.idle(now_s) > most_s]
 
     def idle(self) -> list[Session]:
         """Return sessions in memory without turns under way, the one that is needed last first."""
@@ -123,9 +123,7 @@ class SessionStore:
             session for session in self._sessions.values()
             if not session.is_busy and session.byte_count
         ]
-        return sorted(idle, key=lambda one: (
-            one.attached, -max(one.resumes_s - now_s, 0.0), one.last_used_s
-        ))
+        return sorted(idle, key=lambda session: -session.place.wait(now_s))
 
     def touch(self, session: Session, expected_resume_ms: int) -> None:
         """Note that a session was answered, and when its robot wants the next answer [ms]."""
