@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import math
 
 from cloud_backbone.kv_cache.block_pool import BlockPool
-from cloud_backbone.kv_cache.errors import NonFiniteError
+from cloud_backbone.kv_cache.errors import NonFiniteError, PoolFullError
 from cloud_backbone.kv_cache.key_bias import KeyBias
 from cloud_backbone.kv_cache.open_shelf import OpenShelf
 from cloud_backbone.kv_cache.policy import Policy
@@ -92,8 +92,22 @@ class KVRow:
         positions = torch.arange(self.seen, self.seen + key.shape[1])
         if self.bias is not None:
             key = self.bias.remove(key, self.rope.of(positions))
+        self._grow(key.shape[1])
         self.open.append(key, value, positions, columns)
         self.seen += key.shape[1]
+
+    def extra_blocks(self, filled: int) -> int:
+        """Count the blocks beyond the filled ones that the row keeps for the next tokens."""
+        return -int(-filled * self.policy.growth // 1)
+
+    def _grow(self, tokens: int) -> None:
+        """Take more blocks than the next tokens need, as far as the policy says."""
+        needed = -(-(self.open.tail + tokens) // self.open.codec.slots)
+        if self.policy.growth and needed > self.open.blocks:
+            try:
+                self.open.extend(needed + self.extra_blocks(needed) - self.open.blocks)
+            except PoolFullError:
+                pass  # there may be room for what is needed
 
     def check(self, key: Tensor, value: Tensor) -> None:
         """Refuse NaN and infinity before anything is changed.

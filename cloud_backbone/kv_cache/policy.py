@@ -60,6 +60,9 @@ class Policy:
     """Whether a commit encodes all there is, the last block in part: nothing stays raw."""
     spare: int = 0
     """Blocks of a row without a codec that stay for the next tokens when the last are dropped."""
+    growth: float = 0.0
+    """Share of blocks that an unlimited raw row has beyond those it fills, so that it is moved to
+    more room seldom."""
     bias_aware: bool = True
     """Whether a codec sees keys without the bias of their projection."""
 
