@@ -36,9 +36,10 @@ def blocks_for(row: KVRow, layers: int, budget_bytes: int) -> int:
 
 
 def trim(row: KVRow) -> None:
-    """Give back the open blocks that are neither filled nor part of the row's fixed share."""
+    """Give back the open blocks that are neither filled nor kept for the next tokens."""
     if row.reserved:
         return
     size = row.open.codec.slots
     spare = row.policy.spare if row.sealed is None else row.ring_blocks
-    row.open.keep_first(max(-(-row.open.tail // size), spare))
+    filled = -(-row.open.tail // size)
+    row.open.keep_first(max(filled + row.extra_blocks(filled), spare))

@@ -9,6 +9,7 @@ own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 import time
 
 from cloud_backbone.kv_cache.block_pool import BlockPool
@@ -25,6 +26,9 @@ from cloud_backbone.kv_state.state_model import StateModel
 from cloud_backbone.kv_state.verifying import Divergence
 from torch import Tensor
 from transformers.cache_utils import Cache
+
+GROWTH = 0.125
+"""Share of blocks that a state without a budget has beyond those it fills."""
 
 
 class KVState:
@@ -46,6 +50,8 @@ class KVState:
     ) -> None:
         self.gate = gate
         found = find_policy(policy) if isinstance(policy, str) else policy
+        if found.lossless:
+            found = replace(found, growth=GROWTH)
         self.body = body or StateBody(
             model, pool or BlockPool(DEFAULT_POOL_BYTES), found, budget_bytes
         )

@@ -14,6 +14,7 @@ from dataclasses import replace
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.policy import Policy
 from cloud_backbone.kv_cache.rope_positions import RopePositions
+from cloud_backbone.kv_state.batches import batches, Piece
 from cloud_backbone.kv_state.errors import LayoutError, MissingImage
 from cloud_backbone.kv_state.exactness import Exactness, NUMERIC, worst
 from cloud_backbone.kv_state.held_cache import Held, HeldCache
@@ -30,9 +31,6 @@ from cloud_backbone.kv_state.state_model import StateModel
 from cloud_backbone.kv_state.taint import Taint
 import torch
 from torch import Tensor
-
-PIECE = 512
-"""Tokens that go through the model at once; an image is never cut."""
 
 
 class StateBody:
@@ -128,12 +126,9 @@ class StateBody:
     def catch_up(self) -> int:
         """Compute every token that the cache lacks, and let the policy do its work; count them."""
         before = self.computed
-        held = len(self.held)
-        for place, segment in enumerate(self.segments):
-            first = self.start(place)
-            if first + len(segment.tokens) > held:
-                self._compute(place, first, max(held - first, 0))
-                held = len(self.held)
+        for batch in batches(self.segments, len(self.held), self.model.image_token,
+                             apart=self.held.slides):
+            self._compute(batch)
         if self.computed > before:
             self.settle()
             starts = {self.start(place) for place in range(len(self.segments))}
@@ -222,30 +217,43 @@ class StateBody:
             return None
         return self.held.lift(first, len(self.held))
 
-    def _compute(self, place: int, start: int, done: int) -> None:
-        """Compute what a segment lacks behind its first ``done`` tokens."""
-        segment = self.segments[place]
-        if done == 0:
+    def _compute(self, batch: Sequence[Piece]) -> None:
+        """Send some pieces through the model, one behind the other."""
+        if batch[0].first == 0:
             self.held.remember()
-        for first, end in _pieces(segment, done, self.model.image_token):
-            part = segment.tokens[first:end]
-            image = segment.image if self.model.image_token in part else None
-            if image is not None and image.tensors is None:
-                raise MissingImage(segment.name, image.sha256)
-            spots = self.model.spots(part, image, self.next_spot(start + first))
-            with self.held.all_or_nothing():
-                predict = 1 if self.record is None else len(part)
-                logits = self.model.forward(self.held.cache, part, spots, image, predict)
-            self.rope.extend(start + first, spots)
-            epochs = () if segment.epoch is None else (segment.epoch,)
-            self.taint.extend(start + first, frozenset(epochs))
-            self.logits = logits[-1]
-            if self.record is not None:
-                self.record.append(logits)
-            self.computed += end - first
-        past = worst(NUMERIC, *(one.exactness for one in self.segments[:place]))
-        own = segment.exactness if done else NUMERIC
-        self.set_segment(place, replace(segment, exactness=worst(past, own)))
+        spots, tokens, image = list[Tensor](), list[int](), None
+        spot = self.next_spot(batch[0].start)
+        for piece in batch:
+            segment = self.segments[piece.place]
+            part = segment.tokens[piece.first : piece.end]
+            shown = segment.image if self.model.image_token in part else None
+            if shown is not None:
+                check_pixels([segment])
+                image = shown
+            spots.append(self.model.spots(part, shown, spot))
+            spot = int(spots[-1].max()) + 1
+            tokens += part
+        predict = 1 if self.record is None else len(tokens)
+        with self.held.all_or_nothing():
+            logits = self.model.forward(
+                self.held.cache, tokens, torch.cat(spots, 1), image, predict
+            )
+        self.logits = logits[-1]
+        self.computed += len(tokens)
+        if self.record is not None:
+            self.record.append(logits)
+        for piece, where in zip(batch, spots, strict=True):
+            self._note(piece, where)
+
+    def _note(self, piece: Piece, spots: Tensor) -> None:
+        """Note of computed tokens where they stand, what fed them, and how exact they are."""
+        segment = self.segments[piece.place]
+        self.rope.extend(piece.start, spots)
+        epochs = () if segment.epoch is None else (segment.epoch,)
+        self.taint.extend(piece.start, frozenset(epochs))
+        past = worst(NUMERIC, *(one.exactness for one in self.segments[: piece.place]))
+        own = segment.exactness if piece.first else NUMERIC
+        self.set_segment(piece.place, replace(segment, exactness=worst(past, own)))
 
     def settle(self) -> None:
         """Let the policy drop and encode what is due; note which segments that has touched."""
@@ -271,18 +279,3 @@ def check_pixels(segments: Iterable[Segment]) -> None:
     blind = lacking_pixels(segments)
     if blind is not None and blind.image is not None:
         raise MissingImage(blind.name, blind.image.sha256)
-
-
-def _pieces(
-    segment: Segment, done: int, image_token: int | None
-) -> Sequence[tuple[int, int]]:
-    """Return first and last place + 1 of what goes through the model at once."""
-    span = image_span(segment, image_token)
-    pieces, first = list[tuple[int, int]](), done
-    while first < len(segment.tokens):
-        end = min(first + PIECE, len(segment.tokens))
-        if span is not None and span[0] < end < span[1]:
-            end = span[0] if span[0] > first else span[1]
-        pieces.append((first, end))
-        first = end
-    return pieces
