@@ -182,15 +182,20 @@ class FirstTouch:
 def move_figures(moves: Sequence[Move]) -> dict[str, Any]:
     """Return errors at the first touch, their intervals, and how soon the arm acts, by arm.
 
-    ``contact_errors`` are shares of the episodes in which the hand came before the fingers.
+    ``contact_errors`` are shares of the episodes in which the hand came before the fingers, which
+    then were down; ``untouched`` counts those in which they never were.
     """
-    errors = {arm: Rate.of(move.is_beside for move in _moved(moves, arm)) for arm in WATCH}
+    touched = {
+        arm: [move for move in _moved(moves, arm) if move.touched_s is not None] for arm in WATCH
+    }
+    errors = {arm: Rate.of(move.is_beside for move in touched[arm]) for arm in WATCH}
     acted = {arm: _median(moves, arm) for arm in WATCH}
     stale = acted['stale']
     return {
         'contact_errors': {arm: rate.share for arm, rate in errors.items()},
         'intervals': {arm: rate.interval for arm, rate in errors.items()},
         'episodes': {arm: rate.cases for arm, rate in errors.items()},
+        'untouched': {arm: len(_moved(moves, arm)) - len(touched[arm]) for arm in WATCH},
         'first_action_s': acted,
         'first_action_over_stale': {
             arm: round(value / stale, 3) if value is not None and stale else None
@@ -204,14 +209,17 @@ def print_moves(moves: Sequence[Move], console: Console) -> None:
     """Print one line per arm."""
     found = move_figures(moves)
     table = Table(title='Things moved before they are touched', box=SIMPLE_HEAD)
-    for heading in ('arm', 'moved', 'wrong place', '95 %', 'first action, s', 'questions'):
+    for heading in (
+        'arm', 'touched', 'not', 'wrong place', '95 %', 'first action, s', 'questions'
+    ):
         table.add_column(heading, justify='left' if heading == 'arm' else 'right')
     for arm in WATCH:
         share, interval, acted = (
             found[key][arm] for key in ('contact_errors', 'intervals', 'first_action_s')
         )
         table.add_row(
-            arm, str(found['episodes'][arm]), '-' if share is None else f'{share:.3f}',
+            arm, str(found['episodes'][arm]), str(found['untouched'][arm]),
+            '-' if share is None else f'{share:.3f}',
             '-' if interval is None else f'{interval[0]:.3f} to {interval[1]:.3f}',
             '-' if acted is None else f'{acted:.2f}', str(found['turns'][arm]),
         )

@@ -47,13 +47,15 @@ def test_a_robot_that_looks_on_goes_where_the_thing_is(arm: MujocoArm) -> None:
 
 
 def test_errors_count_where_the_hand_came_first() -> None:
-    """Episodes without a move count for nothing; shares and times are of the others."""
+    """Episodes without a move, or without a touch, are no errors and no successes."""
     moves = [
         Move('stale', 0, 1.0, 0.4, 2.0, True, 1), Move('stale', 1, 1.0, 0.6, 2.0, False, 1),
         Move('stale', 2, None, 9.0, 2.0, True, 1), Move('repair', 0, 1.0, 0.5, 3.0, False, 2),
+        Move('repair', 1, 1.0, 0.5, None, False, 2),
     ]
     found = move_figures(moves)
     assert found['contact_errors'] == {'exact': None, 'stale': 0.5, 'repair': 0.0}
+    assert found['episodes']['repair'] == found['untouched']['repair'] == 1
     assert found['first_action_s']['stale'] == 0.5
     assert found['first_action_over_stale']['repair'] == 1.0
     assert set(found['contact_errors']) == set(ARMS)
