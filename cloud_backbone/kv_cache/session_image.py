@@ -10,7 +10,7 @@ inside.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from cloud_backbone.kv_cache.block_pool import BlockPool
@@ -22,6 +22,8 @@ from cloud_backbone.kv_cache.row_image import put_row, take_row
 import torch
 from torch import Tensor
 
+CODECS = ('make_codec', 'upper', 'lower')
+"""Fields of a policy that are functions; what they make, each layer says."""
 LAYOUT = 1
 """Version of names, shapes and page formats; another one cannot be read."""
 
@@ -101,13 +103,11 @@ def put_image(
 
 def policy_words(policy: Policy) -> dict[str, Any]:
     """Return what a policy says, as JSON knows it; codecs are known by their name only."""
-    return {
-        'name': policy.name, 'scorer': repr(policy.scorer), 'share': policy.share,
-        'block': policy.block, 'ring': policy.ring, 'sinks': policy.sinks,
-        'recent': policy.recent, 'drop_at_once': policy.drop_at_once,
-        'raw_dtype': str(policy.raw_dtype), 'whole': policy.whole, 'spare': policy.spare,
-        'bias_aware': policy.bias_aware, 'tiers': [len(policy.upper), len(policy.lower)],
-    }
+    words = {field.name: getattr(policy, field.name) for field in fields(policy)
+             if field.name not in CODECS}
+    plain = {name: value if isinstance(value, (str, int, float)) else repr(value)
+             for name, value in words.items()}
+    return {**plain, 'tiers': [len(policy.upper), len(policy.lower)]}
 
 
 def _check(meta: Mapping[str, Any], policy: Policy) -> None:

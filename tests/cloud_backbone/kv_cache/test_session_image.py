@@ -3,10 +3,12 @@
 
 from dataclasses import replace
 import json
+from pathlib import Path
 from typing import Any
 
+from cloud_backbone.cache_policies import policies_of
 from cloud_backbone.kv_cache.block_pool import BlockPool
-from cloud_backbone.kv_cache.compressed_cache import CompressedCache
+from cloud_backbone.kv_cache.compressed_cache import CompressedCache, tentative_cache
 from cloud_backbone.kv_cache.errors import CacheError, CalibrationError, PoolFullError
 from cloud_backbone.kv_cache.hook import attach
 from cloud_backbone.kv_cache.kv_session import KVSession
@@ -17,6 +19,7 @@ from cloud_backbone.kv_cache.policy import policy_names
 from cloud_backbone.kv_cache.session_image import put_image, SessionImage, take_image
 from cloud_backbone.kv_cache.squat import SquatCodec
 from cloud_backbone.kv_cache.squat_gains import SquatGains
+from cloud_backbone.model.checkpoint_files import fingerprint, load_model
 import pytest
 from safetensors.torch import load, save
 import torch
@@ -120,6 +123,31 @@ def test_byte_budget_shares_and_pins_come_back(llama: Family, policy: str) -> No
     other = revived(llama, cache)
     assert_same_run(llama, cache, other)
     assert other.begin().rows[0].holds(3, 9)
+
+
+@pytest.mark.parametrize('budget', [None, 160_000])
+@pytest.mark.parametrize('policy', ['full', 'cake+squat4', 'veda+oaken', 'h2o+kivi2', 'snapkv'])
+def test_forms_that_are_served_with_shared_tables(
+    root: Path, policy: str, budget: int | None
+) -> None:
+    """Of the shipped model: policies for short turns, gains and thresholds of all sessions."""
+    checkpoint = root / 'cloud_backbone' / 'checkpoints' / 'tabletop'
+    family = Family('shipped', load_model(checkpoint, 'cpu'), {})
+    attach(family.model)
+    served = policies_of(checkpoint, fingerprint(checkpoint)).find(policy)
+    cache = tentative_cache(
+        family.model.config, BlockPool(1 << 26), served, None if served.lossless else budget
+    )
+    feed(family, cache, (60, 1), 1)
+    cache.begin().commit()
+    other = revived(family, cache, BlockPool(1 << 26))
+    for turn in range(2):
+        for each in (cache, other):
+            each.crop(-1)
+        assert_same_run(family, cache, other)
+        for each in (cache, other):
+            each.begin().commit()
+        assert other.nbytes() == cache.nbytes(), turn
 
 
 @pytest.mark.parametrize('policy', SOME)
