@@ -115,16 +115,13 @@ class KVState:
     ) -> Receipt:
         """Take one step of the agent: scene and scratch go, history grows, a new scene comes.
 
-        Exact, and as cheap as the new tokens, however long the history is.
+        Exact, and as cheap as the new tokens, however long the history is. Raises as ``append``.
 
         Args:
             history: what the step was and what came of it; may be empty.
             scene: what is seen now, places of the image included; may be empty.
             epoch: the observation that the scene shows.
             image: of the scene.
-
-        Raises:
-            PoolFullError: there is no page left; the state is as it was.
         """
         return self._edit(lambda body: replacing.commit_step(
             body, Segment('history', tuple(history)), Segment('scene', tuple(scene), epoch, image)
@@ -240,7 +237,8 @@ class KVState:
         """Compare with a full computation beside it; approximate classes learn what was measured.
 
         Args:
-            name: compare after each token of this segment; None: after the last token alone.
+            name: compare after each token of this segment, computed anew on what is held before
+                it; None: after the last token alone.
 
         Raises:
             MissingImage: an image has to be seen again and is not at hand.
@@ -258,11 +256,7 @@ class KVState:
         return self._edit(verifying.repair)
 
     def rehydrate(self) -> Receipt:
-        """Compute everything from the tokens again, whatever was lost.
-
-        Raises:
-            MissingImage: an image has to be seen again and is not at hand.
-        """
+        """Compute everything from the tokens again, whatever was lost. Raises as ``repair``."""
         return self._edit(verifying.rehydrate)
 
     def certificate(self) -> Certificate:

@@ -103,7 +103,7 @@ def test_all_or_nothing(name: str, edit: str) -> None:
     if name == 'gemma3' and ('stale' in edit or 'partial' in edit):
         pytest.skip('a sliding window that has moved on refuses this edit')
     model = Failing(subject.model)
-    for forwards in range(6):
+    for forwards in range(4):
         state = started(subject, model)
         mark, certificate = state.mark(), state.certificate()
         logits, segments = state.next_logits(), state.segments
@@ -157,7 +157,7 @@ def test_full_pool(edit: str) -> None:
     assert (state.next_logits() - exact).abs().max() < 1e-4
 
 
-@pytest.mark.parametrize('name', ['llama', 'gemma3', 'qwen-image', 'checkpoint'])
+@pytest.mark.parametrize('name', ['llama', 'gemma3', 'qwen-image'])
 def test_lengths_agree(name: str) -> None:
     """Every layer holds as many tokens as the table has, after every edit."""
     subject = make_subject(name)
