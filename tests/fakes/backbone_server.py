@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 import threading
@@ -12,7 +13,7 @@ from types import TracebackType
 from cloud_backbone.config import BackboneConfig, LimitsConfig
 from cloud_backbone.model.backbone import Backbone
 from cloud_backbone.model_thread import shelf_of, warm_up
-from cloud_backbone.planner import Planner
+from cloud_backbone.planner import ModelFacts, Planner
 from cloud_backbone.serving import serve
 from cloud_backbone.turn_planner import TurnPlanner
 
@@ -20,20 +21,25 @@ START_TIMEOUT_S = 120.0
 
 
 class BackboneServer:
-    """Serves a model. Use as a context manager; ``address`` is where it listens."""
+    """Serves a model. Use as a context manager; ``address`` is where it listens.
+
+    With ``facts`` it is not warmed up; ``planner_of`` makes what answers its turns.
+    """
 
     def __init__(
         self,
         backbone: Backbone,
         limits: LimitsConfig | None = None,
         config: BackboneConfig | None = None,
+        facts: ModelFacts | None = None,
+        planner_of: Callable[[Backbone], TurnPlanner] = TurnPlanner,
     ) -> None:
         limits = limits or LimitsConfig()
         self._config = replace(config or BackboneConfig(), port=0, limits=limits)
         self.executor = ThreadPoolExecutor(1)
-        facts = self.executor.submit(warm_up, backbone).result()
+        facts = facts or self.executor.submit(warm_up, backbone).result()
         self.planner = Planner(
-            facts, TurnPlanner(backbone), self.executor, limits, self._config.cache,
+            facts, planner_of(backbone), self.executor, limits, self._config.cache,
             shelf=shelf_of(self._config),
         )
         self.address = ''
