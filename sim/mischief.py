@@ -2,8 +2,8 @@
 """Makes a mishap happen while the arm works: hands that move things, fingers that lose them.
 
 A hand moves a thing only while nothing of the arm touches it, and never to where the gripper is.
-A grip that gives way is a grip without friction: what then becomes of the thing is left to the
-physics. At these speeds the arm accelerates as hard when it is told to be slow, only for a
+A grip that gives way is a grip without friction: the thing falls as it would; one that was
+'dropped' is set upright where it lies, or near by, by a hand. At these speeds the arm accelerates as hard when it is told to be slow, only for a
 shorter time, so that no coefficient of friction would tell slow from fast: a 'slick' thing
 therefore breaks away above a speed of the tool. Knows no plans; never told what the robot thinks.
 """
@@ -13,15 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 import math
 
-import numpy as np
-from numpy.typing import NDArray
 from sim.contacts import is_held, touches_arm
 from sim.free_spots import around, draw_spot, on_table, pose_of, tool_at
 from sim.mishaps import Mishap
 from sim.model import FINGER_FRICTION
 from sim.mujoco_arm import MujocoArm
-
-Array = NDArray[np.float64]
 
 NEAR_M = 0.03           # sideways from the tool to the thing: the fingers are about to close
 PUSH_NEAR_M = 0.10      # the same for a push, which begins beside the thing
@@ -35,7 +31,6 @@ LATEST = 0.75           # and from which on it is, free place or not
 SLICK_SPEED_M_S = 0.21  # of the tool
 NO_GRIP = 0.005         # friction
 FALL_S = 0.6            # until a fallen thing lies
-TIPPED = 0.95           # cosine of the tilt below which a thing does not stand
 
 
 class Mischief:
@@ -145,16 +140,11 @@ class Mischief:
         self._lost_s = None
 
     def _set_upright(self) -> None:
-        """Take a hand to a thing that rolled away, lies, or fell onto something."""
+        """Take a hand to what fell: stand it where it lies, or near by if that is not free."""
         index, arm = self._mishap.thing, self._arm
-        x, y, _ = pose_of(arm, index)
-        body = arm.world.body(index)
-        entity = arm.world.scene.entities[index]
-        stands = entity.kind == 'ball' or arm.world.data.xmat[body].reshape(3, 3)[2, 2] > TIPPED
-        start = arm.world.model.body_dofadr[body]
-        rests = np.linalg.norm(arm.world.data.qvel[start:start + 3]) < 0.02
-        free = on_table(x, y) and around(arm, index).is_free((x, y, 0.0))
-        if stands and rests and free:
+        x, y, yaw = pose_of(arm, index)
+        if on_table(x, y) and around(arm, index).is_free((x, y, yaw)):
+            arm.world.move(index, (x, y, yaw))
             return
         for most_m in (0.06, 0.12, 0.25, math.inf):
             spot = draw_spot(arm, index, self._rng, (x, y), 0.0, most_m)
