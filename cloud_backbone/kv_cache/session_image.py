@@ -24,6 +24,8 @@ from torch import Tensor
 
 CODECS = ('make_codec', 'upper', 'lower')
 """Fields of a policy that are functions; what they make, each layer says."""
+ROOM = ('growth',)
+"""Fields that decide about memory in reserve alone: no number that is kept depends on them."""
 LAYOUT = 1
 """Version of names, shapes and page formats; another one cannot be read."""
 
@@ -102,9 +104,9 @@ def put_image(
 
 
 def policy_words(policy: Policy) -> dict[str, Any]:
-    """Return what a policy says, as JSON knows it; codecs are known by their name only."""
+    """Return what a policy says of what is kept, as JSON knows it; codecs by their name only."""
     words = {field.name: getattr(policy, field.name) for field in fields(policy)
-             if field.name not in CODECS}
+             if field.name not in (*CODECS, *ROOM)}
     plain = {name: value if isinstance(value, (str, int, float)) else repr(value)
              for name, value in words.items()}
     return {**plain, 'tiers': [len(policy.upper), len(policy.lower)]}
