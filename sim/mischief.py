@@ -3,9 +3,10 @@
 
 A hand moves a thing only while nothing of the arm touches it, and never to where the gripper is.
 A grip that gives way is a grip without friction: the thing falls as it would; one that was
-'dropped' is set upright where it lies, or near by, by a hand. At these speeds the arm accelerates as hard when it is told to be slow, only for a
-shorter time, so that no coefficient of friction would tell slow from fast: a 'slick' thing
-therefore breaks away above a speed of the tool. Knows no plans; never told what the robot thinks.
+'dropped' is then set upright by a hand where it lies, or near by. At these speeds the arm
+accelerates as hard when it is told to be slow, only for a shorter time, so that no coefficient of
+friction would tell slow from fast: a 'slick' thing therefore breaks away above a speed of the
+tool. Knows no plans; never told what the robot thinks.
 """
 
 from __future__ import annotations
