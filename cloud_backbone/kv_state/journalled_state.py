@@ -60,7 +60,9 @@ class JournalledState:
         folder, found = StateFolder.open(path)
         try:
             if found.snapshot is None:
-                state = KVState(target.model, target.pool, target.policy, budget_bytes)
+                state = KVState(
+                    target.model, target.pool, target.policy, budget_bytes, gate=target.gate
+                )
                 opened = cls(state, Ledger(), folder, target, checkpoint_steps)
             else:
                 back = restore(found.snapshot, target, fallback)

@@ -21,12 +21,12 @@ from cloud_backbone.kv_cache.session_image import put_image, SessionImage
 from cloud_backbone.kv_state.errors import Corrupt, FingerprintMismatch, KeysLost
 from cloud_backbone.kv_state.exactness import Exactness, Grade
 from cloud_backbone.kv_state.fingerprint import Fingerprint
-from cloud_backbone.kv_state.held_cache import Checkpoint, HeldCache
+from cloud_backbone.kv_state.gate import CLOSED, Gate
+from cloud_backbone.kv_state.held_cache import Checkpoint
 from cloud_backbone.kv_state.kv_state import KVState
 from cloud_backbone.kv_state.ledger import Ledger
 from cloud_backbone.kv_state.segment import Segment, SegmentImage
 from cloud_backbone.kv_state.snapshot import Belongings, Snapshot, TOKENS_ONLY
-from cloud_backbone.kv_state.state_body import StateBody
 from cloud_backbone.kv_state.state_model import StateModel
 from cloud_backbone.kv_state.taint import Taint
 import torch
@@ -65,6 +65,8 @@ class Target:
     pool: BlockPool
     policy: Policy
     fingerprint: Fingerprint
+    gate: Gate = CLOSED
+    """Says which approximate edits are allowed from now on."""
 
     def biases(self) -> Mapping[int, KeyBias]:
         """Return the key biases of the model, where it is one of transformers."""
@@ -120,18 +122,18 @@ def _check_meaning(snapshot: Snapshot, target: Target) -> None:
 
 def _put_back(snapshot: Snapshot, target: Target) -> KVState:
     meta, tensors = snapshot.meta, snapshot.tensors
-    held = HeldCache(target.model.new_cache(target.pool, target.policy, meta['budget_bytes']))
+    state = _empty(target, meta)
+    body, held = state.body, state.body.held
     if (held.session is None) != (meta['session'] is None):
         raise CacheError('the snapshot is of another kind of cache than this model has')
     session = None
     if meta['session'] is not None:
         image = SessionImage(_within('kv.', tensors), meta['session'])
-        session = put_image(image, target.pool, target.policy, target.biases())
+        session = put_image(image, target.pool, body.policy, target.biases())
     held.load(
         session, _checkpoint(snapshot, 'now', meta['held']),
         [_checkpoint(snapshot, str(place), place) for place in meta['checkpoints']],
     )
-    body = _body(target, meta, held)
     body.segments = tuple(_segment(one, tensors) for one in meta['segments'])
     body.rope.starts = tensors['rope.starts'].clone()
     body.rope.anchors = tensors['rope.anchors'].clone()
@@ -141,14 +143,15 @@ def _put_back(snapshot: Snapshot, target: Target) -> KVState:
     )
     body.logits = tensors['logits'].clone() if 'logits' in tensors else None
     body.reason = meta['reason']
-    return KVState(target.model, body=body)
+    return state
 
 
 def _compute_anew(
     snapshot: Snapshot, target: Target, belongings: Belongings, reason: str
 ) -> Restored:
     meta = snapshot.meta
-    body = _body(target, meta)
+    state = _empty(target, meta)
+    body = state.body
     segments = [_segment(one, snapshot.tensors) for one in meta['segments']]
     blind = [place for place, one in enumerate(segments)
              if one.image is not None and one.image.tensors is None]
@@ -160,11 +163,13 @@ def _compute_anew(
         body.clear()
         raise
     lost = tuple(one.name for one in segments[first_lost:])
-    return Restored(KVState(target.model, body=body), belongings, computed, reason, lost)
+    return Restored(state, belongings, computed, reason, lost)
 
 
-def _body(target: Target, meta: Mapping[str, Any], held: HeldCache | None = None) -> StateBody:
-    return StateBody(target.model, target.pool, target.policy, meta['budget_bytes'], held)
+def _empty(target: Target, meta: Mapping[str, Any]) -> KVState:
+    return KVState(
+        target.model, target.pool, target.policy, meta['budget_bytes'], gate=target.gate
+    )
 
 
 def _belongings(snapshot: Snapshot) -> Belongings:

@@ -2,6 +2,7 @@
 """Promises of a state with a journal: killed anywhere, it is the state of an uninterrupted run."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 import os
 from pathlib import Path
@@ -19,7 +20,9 @@ from cloud_backbone.kv_state.errors import (
     StepGap,
     StoreError,
 )
+from cloud_backbone.kv_state.exactness import Grade
 from cloud_backbone.kv_state.fingerprint import fingerprint_of
+from cloud_backbone.kv_state.gate import Gate
 from cloud_backbone.kv_state.journal import Journal, read_journal
 from cloud_backbone.kv_state.journalled_state import JournalledState
 from cloud_backbone.kv_state.operation import Operation
@@ -328,6 +331,28 @@ def test_journal_stays_bounded(tmp_path: Path) -> None:
     assert len(names) == 3
     assert names[0].startswith('journal-') and names[2].startswith('snapshot-')
     assert len(read_journal(tmp_path / 'a' / names[0]).records) <= 2 * CHECKPOINT_STEPS
+
+
+def test_approximate_edits_are_done_again_as_they_were(tmp_path: Path) -> None:
+    """An edit that is not exact is not made exact by a restart, nor worse: the same bits."""
+    gate = Gate(unmeasured=True)
+    steps = [
+        Operation('append', {'name': name, 'tokens': words(8, seed)})
+        for seed, name in enumerate(('goal', 'history', 'scene'))
+    ]
+    steps.append(Operation(
+        'replace', {'name': 'history', 'tokens': words(5, 9), 'mode': ['stale', 0]}
+    ))
+    steps.append(Operation('move', {'name': 'goal', 'index': 1, 'mode': ['partial', 2]}))
+    for number, operation in enumerate(steps):
+        one = JournalledState.open(tmp_path / 'a', replace(target(), gate=gate))
+        one.step(number, operation)
+        wanted = seen(one)
+        one.close()
+        one = JournalledState.open(tmp_path / 'a', replace(target(), gate=gate))
+        assert seen(one) == wanted
+        one.close()
+    assert wanted['certificate'].exactness.grade is Grade.APPROXIMATE
 
 
 def test_words_of_the_owner_come_back(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def limits(
 def test_sessions_move_down_tier_by_tier_and_come_back(tmp_path: Path, policy: str) -> None:
     """Pool, host, disk, tokens: the oldest is furthest down; exact ones come back bit for bit."""
     fleet = Fleet(limits(2, 2, 2, policy=policy), FolderStore(tmp_path), policy=policy)
-    names = 'abcdefgh'
+    names = 'abcdefghijkl'
     for name in names:
         fleet.open(name)
     found = fleet.where()
