@@ -31,7 +31,7 @@ NEXT = {
     State.OBSERVE: {State.THINK, State.PROPOSE, *_END},
     State.THINK: {State.OBSERVE, State.PROPOSE, *_END},
     State.PROPOSE: {State.CHECK, State.VERIFY, State.OBSERVE, State.RESET, *_END},
-    State.CHECK: {State.ACT, State.ASK, State.OBSERVE, State.RESET, *_END},
+    State.CHECK: {State.ACT, State.ASK, State.VERIFY, State.OBSERVE, *_END},
     State.ACT: {State.VERIFY, State.HOLD, *_END},
     State.ASK: {State.VERIFY, *_END},
     State.VERIFY: {State.OBSERVE, State.RESET, State.CHECK, *_END},

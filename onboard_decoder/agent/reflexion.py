@@ -13,7 +13,10 @@ from onboard_decoder.agent.trial import Trial
 from onboard_decoder.config import AgentSettings
 from onboard_decoder.task_memory import Tool
 
-_OUTSIDE = (FailureCode.LINK, FailureCode.SAFETY, FailureCode.STALE, FailureCode.REVISED)
+# What a thing does to the hand is worth a lesson; what the backbone or a person did is not.
+_TEACHES = (
+    FailureCode.MISS, FailureCode.SLIP, FailureCode.DROP, FailureCode.MOTION, FailureCode.TIMEOUT,
+)
 
 
 class Reflexion:
@@ -38,9 +41,7 @@ class Reflexion:
 
     def is_worth_it(self, trial: Trial) -> bool:
         """True if a failed trial has something to teach."""
-        return self._settings.lessons_in_use > 0 and any(
-            code not in _OUTSIDE for code in trial.codes
-        ) and trial.last_failure is not None
+        return self._settings.lessons_in_use > 0 and any(code in _TEACHES for code in trial.codes)
 
     def learn(self, text: str, trial: Trial, model: str) -> Lesson | None:
         """Keep what a failed trial taught; None for a text that is no lesson, or a known one.
@@ -80,6 +81,6 @@ def thing_of(trial: Trial) -> str:
 
 
 def _main_code(trial: Trial) -> FailureCode:
-    """Return what went wrong most often that the robot could do better."""
-    inside = {code: count for code, count in trial.codes.items() if code not in _OUTSIDE}
-    return max(inside, key=lambda code: inside[code], default=FailureCode.MOTION)
+    """Return what went wrong most often, of what is worth a lesson."""
+    teaching = {code: count for code, count in trial.codes.items() if code in _TEACHES}
+    return max(teaching, key=lambda code: teaching[code], default=FailureCode.MOTION)
