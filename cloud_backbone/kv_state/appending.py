@@ -8,7 +8,7 @@ from dataclasses import replace
 from cloud_backbone.kv_state.errors import LayoutError, LostHistory, StaleMark
 from cloud_backbone.kv_state.receipt import Mark
 from cloud_backbone.kv_state.segment import chain_hash, first_tokens, LAYOUT, Segment
-from cloud_backbone.kv_state.state_body import check_pixels, StateBody
+from cloud_backbone.kv_state.state_body import check_image, StateBody
 
 
 def append(body: StateBody, new: Segment) -> int:
@@ -20,7 +20,7 @@ def append(body: StateBody, new: Segment) -> int:
     """
     if not new.tokens:
         return 0
-    check_pixels([new])
+    check_image(body.model, new)
     with body.all_or_nothing(len(body.held)):
         add(body, new)
         return body.catch_up()

@@ -16,7 +16,7 @@ from cloud_backbone.kv_state.errors import LayoutError
 from cloud_backbone.kv_state.gate import Gate
 from cloud_backbone.kv_state.segment import Segment
 from cloud_backbone.kv_state.splicing import Kept, splice
-from cloud_backbone.kv_state.state_body import check_pixels, StateBody
+from cloud_backbone.kv_state.state_body import check_image, StateBody
 from cloud_backbone.kv_state.within_segment import joined, parted
 
 
@@ -74,6 +74,7 @@ def replace(body: StateBody, new: Segment, mode: Mode, gate: Gate) -> int:
     place = body.place(new.name)
     if not new.tokens:
         raise LayoutError(f'segment {new.name!r} cannot be replaced by nothing: drop it')
+    check_image(body.model, new)
     if mode.edit is Edit.ERRATUM and not _is_last(body, place):
         gate.check(body.model.fingerprint, 'replace', mode.kind)
         last = body.segments[-1].name
@@ -129,7 +130,7 @@ def commit_step(body: StateBody, history: Segment, scene: Segment) -> int:
                 if one.name in ('scene', 'scratch')]
     first = body.start(volatile[0]) if volatile else body.tokens
     kept = body.held.reachable(min(first, len(body.held)))
-    check_pixels([scene])
+    check_image(body.model, scene)
     with body.all_or_nothing(kept):
         body.cut(first)
         for segment in (history, scene):

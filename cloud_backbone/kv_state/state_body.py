@@ -270,6 +270,20 @@ class StateBody:
         return session is None or all(row.holds(first, end) for row in session.rows.values())
 
 
+def check_image(model: StateModel, segment: Segment) -> None:
+    """Refuse an image without places, places without an image, and an image without pixels.
+
+    Raises:
+        LayoutError: one is there without the other.
+        MissingImage: the image is known by its hash alone.
+    """
+    places = model.image_token is not None and model.image_token in segment.tokens
+    if model.image_token is not None and places != (segment.image is not None):
+        has, lacks = ('places of', 'no') if places else ('an', 'no places for the')
+        raise LayoutError(f'segment {segment.name!r} has {has} image, but {lacks} image')
+    check_pixels([segment])
+
+
 def check_pixels(segments: Iterable[Segment]) -> None:
     """Refuse to compute segments whose image is known by its hash alone.
 

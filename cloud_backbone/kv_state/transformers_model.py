@@ -18,7 +18,7 @@ from cloud_backbone.kv_cache.hook import attach
 from cloud_backbone.kv_cache.key_rotation import KeyRotation
 from cloud_backbone.kv_cache.policy import Policy
 from cloud_backbone.kv_cache.rotary_table import RotaryTable
-from cloud_backbone.kv_state.errors import UnsupportedModel, UnsupportedMove
+from cloud_backbone.kv_state.errors import StateError, UnsupportedModel, UnsupportedMove
 from cloud_backbone.kv_state.kept_cache import KeptCache
 from cloud_backbone.kv_state.segment import SegmentImage
 import torch
@@ -51,6 +51,7 @@ class TransformersModel:
         self._cache_name = 'cache' if 'cache' in parameters else 'past_key_values'
         self._rope_index = getattr(getattr(model, 'model', None), 'get_rope_index', None)
         self._axes = 1 if self._rope_index is None else 3
+        self._words: int = model.get_input_embeddings().weight.shape[0]
         self._rotations: dict[int, KeyRotation] = {}
         self._compresses = _attached(model)
 
@@ -83,7 +84,12 @@ class TransformersModel:
         self, cache: Cache, tokens: Sequence[int], spots: Tensor, image: SegmentImage | None,
         predict: int,
     ) -> Tensor:
-        """Append tokens to a cache; return what follows the last ones (predict, vocabulary)."""
+        """Append tokens to a cache; return what follows the last ones (predict, vocabulary).
+
+        Raises:
+            StateError: the model knows no such token.
+        """
+        self._check(tokens)
         device = self.model.device
         shows = image is not None and self.image_token in tokens
         tensors = dict(image.tensors or {}) if shows and image is not None else {}
@@ -99,10 +105,15 @@ class TransformersModel:
         logits: Tensor = output.logits[0, -predict:].float().cpu()
         return logits
 
+    def _check(self, tokens: Sequence[int]) -> None:
+        for token in (min(tokens), max(tokens)):
+            if not 0 <= token < self._words:
+                raise StateError(f'token {token} is not one of 0 to {self._words - 1}')
+
     def rotation(self, layer: int) -> KeyRotation:
         """Return how keys of a layer turn."""
         if layer not in self._rotations:
-            self._rotations[layer] = _rotation(self.model, layer)
+            self._rotations[layer] = rotation_of(self.model, layer)
         return self._rotations[layer]
 
 
@@ -114,7 +125,12 @@ def _attached(model: Any) -> bool:
     return True
 
 
-def _rotation(model: Any, layer: int) -> KeyRotation:
+def rotation_of(model: Any, layer: int) -> KeyRotation:
+    """Return how keys of a layer turn in any model of transformers.
+
+    Raises:
+        UnsupportedMove: it has no rotary positions, or they depend on more than the position.
+    """
     decoder = next(
         (part for part in model.modules() if hasattr(part, 'layers')
          and hasattr(part, 'rotary_emb')), None,

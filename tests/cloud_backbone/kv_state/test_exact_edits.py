@@ -52,6 +52,14 @@ def test_append(subject: Subject) -> None:
     assert_exact(state, subject)
 
 
+def test_long_append() -> None:
+    """More tokens than go through the model at once are appended in batches."""
+    subject = make_subject('llama')
+    state = KVState(subject.model)
+    assert state.append('history', subject.words(1100, 0)).tokens_computed == 1100
+    assert_close(state, subject)
+
+
 def test_crop(subject: Subject) -> None:
     """What was cropped away leaves no trace."""
     state = started(subject)

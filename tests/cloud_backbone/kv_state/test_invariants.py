@@ -8,7 +8,13 @@ from typing import Any
 
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.errors import PoolFullError
-from cloud_backbone.kv_state.errors import LayoutError, LostHistory, StaleMark, UnsupportedMove
+from cloud_backbone.kv_state.errors import (
+    LayoutError,
+    LostHistory,
+    StaleMark,
+    StateError,
+    UnsupportedMove,
+)
 from cloud_backbone.kv_state.exactness import approximate, BIT, LOST, NUMERIC, worst
 from cloud_backbone.kv_state.gate import OPEN
 from cloud_backbone.kv_state.kv_state import KVState
@@ -325,6 +331,23 @@ def test_layout() -> None:
     with pytest.raises(LayoutError, match='fork'):
         state.promote(KVState(subject.model))
     assert state.append('scratch', []).tokens_computed == 0
+    assert state.mark() == before
+
+
+def test_bad_tokens() -> None:
+    """Tokens that no model knows, and images without places, are refused; nothing is changed."""
+    subject = make_subject('qwen-image')
+    state = started(subject)
+    before, (tokens, image) = state.mark(), subject.scene(1)
+    for bad in ([64], [-1], [5, 10**9]):
+        with pytest.raises(StateError, match='0 to 63'):
+            state.append('scratch', bad)
+    with pytest.raises(LayoutError, match='no places'):
+        state.append('scratch', [5], image=image)
+    with pytest.raises(LayoutError, match='but no image'):
+        state.commit_step([5], tokens)
+    with pytest.raises(LayoutError, match='but no image'):
+        state.replace('scene', tokens)
     assert state.mark() == before
 
 
