@@ -10,7 +10,7 @@ from onboard_decoder.agent.task_result import FailureCode
 from onboard_decoder.agent.tools import Hand, missing, TOOLS
 from onboard_decoder.manifest import Manifest
 from onboard_decoder.plan import ActionPlan
-from onboard_decoder.task_memory import Tool, ToolCall
+from onboard_decoder.task_memory import ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class Interlocks:
         if problem is not None:
             return problem
         spec, skills = TOOLS[plan.call.tool], {step.skill for step in plan.steps}
-        # The robot itself knows how to look; whatever else moves must say how.
-        if plan.call.tool is not Tool.LOOK and spec.moves and spec.contact not in skills:
-            return f'{plan.call.tool.value} without a step {spec.contact.value}'  # type: ignore[union-attr]
+        contact = spec.contact
+        if contact is not None and not spec.own_steps and contact not in skills:
+            return f'{plan.call.tool.value} without a step {contact.value}'
         if not spec.moves and plan.steps:
             return f'{plan.call.tool.value} with {len(plan.steps)} steps'
         return None
@@ -64,7 +64,7 @@ class Interlocks:
             return Objection(FailureCode.ORDER, f'{call.tool.value}: the gripper holds nothing')
         if spec.hand is Hand.EMPTY and situation.holds:
             return Objection(FailureCode.ORDER, f'{call.tool.value}: the gripper is not empty')
-        if not spec.moves or call.tool is Tool.LOOK:
+        if not spec.moves or spec.own_steps:
             return None
         if situation.scene_age_s > self._scene_max_age_s:
             return Objection(

@@ -20,7 +20,7 @@ from onboard_decoder.agent.watch import Revision
 from onboard_decoder.clock import to_ns, to_s
 from onboard_decoder.config import AgentSettings
 from onboard_decoder.observation_intake import JointState
-from onboard_decoder.plan import ActionPlan, Outcome
+from onboard_decoder.plan import ActionPlan, Outcome, PlanStep
 from onboard_decoder.task_memory import Purpose, StepResult, TaskMemory, Tool, ToolCall
 
 _BRAKE_S = 3.0  # what a moving arm needs at most to come to rest
@@ -181,9 +181,8 @@ class ReactStep:
             parts.log('question', question=call.question)
             parts.say(call.question)
             return None
-        holds = parts.tools.holds(body.joints)
-        steps = (parts.motions.home(holds),) if call.tool is Tool.LOOK else decision.plan.steps
         key = (self._task.number, self._trial.number, self._trial.next_step_id)
+        steps = self._own_steps(call.tool, body) or decision.plan.steps
         if not parts.tools.start(key, call, steps, decision.plan.latent, body):
             return self.observe(body.now_ns)
         memory = self._memory(Purpose.ACT, body.joints)
@@ -195,6 +194,15 @@ class ReactStep:
         if trace is not None and trace.turn_id == decision.turn_id and first is not None:
             parts.traces.watch(trace, first)
         return over
+
+    def _own_steps(self, tool: Tool, body: Body) -> tuple[PlanStep, ...]:
+        """Return the steps of a tool that the robot itself knows best; none for the others."""
+        motions, tools = self._parts.motions, self._parts.tools
+        if tool is Tool.LOOK:
+            return (motions.home(tools.holds(body.joints)),)
+        if tool is Tool.RELEASE:
+            return motions.put_down(body.joints, tools.grasped_at_m)
+        return ()
 
     def _act(self, body: Body) -> StepOver | None:
         """Move on, and look on while moving."""

@@ -32,6 +32,7 @@ class ToolSpec:
       needs: fields of the call that must not be empty.
       hand: how the gripper must be.
       contact: the skill at which the hand touches something; None for a tool without steps.
+      own_steps: whether the robot makes the steps itself, from where its gripper is.
       results: what may come of a call that was begun.
     """
 
@@ -40,6 +41,7 @@ class ToolSpec:
     hand: Hand = Hand.ANY
     contact: Skill | None = None
     results: tuple[StepResult, ...] = ()
+    own_steps: bool = False
 
     @property
     def moves(self) -> bool:
@@ -51,7 +53,7 @@ _MOTION = (StepResult.FAILED, StepResult.STOPPED)
 TOOLS = {
     Tool.LOOK: ToolSpec(
         'Go home and take a new image.',
-        contact=Skill.HOME, results=(StepResult.SEEN, *_MOTION),
+        contact=Skill.HOME, results=(StepResult.SEEN, *_MOTION), own_steps=True,
     ),
     Tool.GRASP: ToolSpec(
         'Close the fingers around a thing and lift it.', ('object_name',), Hand.EMPTY,
@@ -70,8 +72,8 @@ TOOLS = {
         Skill.PUSH, (StepResult.PUSHED, *_MOTION),
     ),
     Tool.RELEASE: ToolSpec(
-        'Put down what is held where it is.', (), Hand.FULL,
-        Skill.PLACE, (StepResult.RELEASED, StepResult.FELL, *_MOTION),
+        'Put down what is held where it was taken from.', (), Hand.FULL,
+        Skill.PLACE, (StepResult.RELEASED, StepResult.FELL, *_MOTION), own_steps=True,
     ),
     Tool.ASK: ToolSpec(
         'Ask a person to do something, and wait.', ('question',),

@@ -59,12 +59,8 @@ def push():
 
 
 def release():
-    """Put down where it is, lift, home."""
-    return ActionPlan(Outcome.STEPS, (
-        PlanStep(Skill.PLACE, (0.5, 0.1, 0.03), gripper_opening=1.0, success=FREE),
-        PlanStep(Skill.LIFT, (0.5, 0.1, 0.2)),
-        PlanStep(Skill.HOME),
-    ), call=ToolCall(Tool.RELEASE))
+    """Put down where it was taken; the robot makes the steps."""
+    return ActionPlan(Outcome.STEPS, call=ToolCall(Tool.RELEASE, 'red cube'))
 
 
 LOOK = ActionPlan(Outcome.STEPS, (PlanStep(Skill.HOME),), call=ToolCall(Tool.LOOK))
