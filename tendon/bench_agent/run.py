@@ -12,7 +12,6 @@ from tendon.bench_agent.contestants import peers, torch_arms
 from tendon.bench_agent.edits import measure_edits
 from tendon.bench_agent.exactness import distances
 from tendon.bench_agent.figures import CACHE_KEYS, CacheFindings, figures, Findings
-from tendon.bench_agent.moves import measure_moves
 from tendon.bench_agent.picture import draw_race
 from tendon.bench_agent.race import race
 from tendon.bench_agent.restoring import restore_over_prefill
@@ -20,7 +19,6 @@ from tendon.bench_agent.script import Script
 from tendon.bench_agent.size import FULL, QUICK, Size
 from tendon.bench_agent.subjects import own
 from tendon.bench_agent.table import print_edits, print_figures, print_missing, print_race
-from tendon.bench_agent.tasks import measure_tasks
 from tendon.bench_kv.subject import smollm2, Subject
 from tendon.errors import BadRequest
 import torch
@@ -57,9 +55,14 @@ def run(
     out.mkdir(parents=True, exist_ok=True)
     if part in ('cache', 'all'):
         _measure_cache(findings, seed, quick, weights, checkpoint, out, console)
+    # Imported here: the environment of the peers has no simulator.
     if part in ('tasks', 'all'):
+        from tendon.bench_agent.tasks import measure_tasks
+
         findings.tasks = measure_tasks(seed, quick, checkpoint, workers, out, console)
     if part in ('moves', 'all'):
+        from tendon.bench_agent.moves import measure_moves
+
         findings.moves = measure_moves(seed, quick, checkpoint, workers, out, console)
     found = figures(findings, seed)
     print_figures(found, CACHE_KEYS, console)
