@@ -108,13 +108,6 @@ def _point(x: str, y: str) -> Point:
     return value_of(int(x)), value_of(int(y))
 
 
-def fault_of_act(act: Act, vocabulary: Vocabulary) -> str | None:
-    """Return why an act makes no sense, in one sentence, or None."""
-    if act.b is not None and act.a == act.b:
-        return f'the {act.a} cannot be brought to itself'
-    return None
-
-
 @dataclass(frozen=True)
 class Symbols:
     """How a tokenizer writes words and locations in a grammar.
@@ -137,64 +130,72 @@ def act_grammar(
 
     Unless ``refusable``, no act says that the thing is not there.
     """
-    rules = _holding_rules(vocabulary) if hand_holds else _seen_rules(vocabulary)
+    written = _held if hand_holds else _seen
+    rules = {
+        f'{kind.name}_{colour}': written(kind, colour, vocabulary)
+        for kind in vocabulary.kinds.values() if kind.graspable
+        for colour in kind.colours
+    }
     if refusable and not hand_holds:
         names = ' | '.join(vocabulary.kinds)
-        rules.append(('absent', f'" There is no " ({names}) "." (<look> | <stop>)'))
-    lines = ['start: ' + ' | '.join(name for name, _ in rules)]
-    lines += [f'{name}: {body}' for name, body in rules]
-    kinds = vocabulary.kinds.values()
-    lines += [f'{kind.name}: ({_any(kind.colours)}) " {kind.name}"' for kind in kinds]
+        rules['absent'] = f'" There is no " ({names}) "." (<look> | <stop>)'
+    lines = ['start: ' + ' | '.join(rules)]
+    lines += [f'{name}: {body}' for name, body in rules.items()]
+    lines += _names(vocabulary)
     lines.append(f'at: {symbols.location} {symbols.location}')
     return _with_words('\n'.join(lines), symbols.word)
 
 
 def lesson_grammar(vocabulary: Vocabulary, symbols: Symbols) -> str:
     """Return the Lark grammar of lessons."""
-    kinds = [kind for kind in vocabulary.kinds.values() if kind.graspable]
-    lines = [f'start: <lesson> " the " ({" | ".join(kind.name for kind in kinds)}) fact']
-    lines += [f'{kind.name}: ({_any(kind.colours)}) " {kind.name}"' for kind in kinds]
+    kinds = [kind.name for kind in vocabulary.kinds.values() if kind.graspable]
+    lines = [f'start: <lesson> " the " ({" | ".join(kinds)}) fact', *_names(vocabulary)]
     lines.append('fact: ' + ' | '.join(f'<{fact.value}>' for fact in Fact))
     return _with_words('\n'.join(lines), symbols.word)
 
 
-def _seen_rules(vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    rules = []
-    for kind in vocabulary.kinds.values():
-        if kind.graspable:
-            ends = ['"." (<look> | <grasp> (<slowly> | <low>)?)']
-            ends += [
-                f'", the " {other} " at " at "." ({_calls(kind, vocabulary, other)})'
-                for other in _targets(kind, vocabulary)
-            ]
-            rules.append((f'{kind.name}_seen', f'" The " {kind.name} " is at " at ('
-                          + ' | '.join(ends) + ')'))
-    return rules
+def _names(vocabulary: Vocabulary) -> list[str]:
+    kinds = vocabulary.kinds.values()
+    return [f'{kind.name}: ({_any(kind.colours)}) " {kind.name}"' for kind in kinds]
 
 
-def _holding_rules(vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    rules = []
-    for kind in vocabulary.kinds.values():
-        if kind.graspable:
-            ends = ['"." (<done> | <release>)']
-            for other in _targets(kind, vocabulary):
-                put = '<place>' if vocabulary.kinds[other].container else '<stack>'
-                calls = f'{put} <slowly>? | <ask> | <release>'
-                ends.append(f'", the " {other} " at " at "." ({calls})')
-            rules.append((f'{kind.name}_held', f'<holding> " the " {kind.name} ('
-                          + ' | '.join(ends) + ')'))
-    return rules
+def _seen(kind: Kind, colour: str, vocabulary: Vocabulary) -> str:
+    """Return what may be written about a thing on the table."""
+    ends = ['"." (<look> | <grasp> (<slowly> | <low>)?)']
+    ends += [
+        f'", the " {name} " at " at "." ({_calls(kind, other)})'
+        for other, name in _targets(kind, colour, vocabulary)
+    ]
+    return f'" The {colour} {kind.name} is at " at ({" | ".join(ends)})'
 
 
-def _calls(kind: Kind, vocabulary: Vocabulary, other: str) -> str:
+def _held(kind: Kind, colour: str, vocabulary: Vocabulary) -> str:
+    """Return what may be written about a thing in the gripper."""
+    ends = ['"." (<done> | <release>)']
+    for other, name in _targets(kind, colour, vocabulary):
+        put = '<place>' if other.container else '<stack>'
+        ends.append(f'", the " {name} " at " at "." ({put} <slowly>? | <ask> | <release>)')
+    return f'<holding> " the {colour} {kind.name}" ({" | ".join(ends)})'
+
+
+def _calls(kind: Kind, other: Kind) -> str:
     calls = ['<grasp> (<slowly> | <low>)?', '<ask>', '<done>', '<stop>']
-    if 'push' in _tasks(kind, vocabulary.kinds[other]):
+    if 'push' in _tasks(kind, other):
         calls.append('<push>')
     return ' | '.join(calls)
 
 
-def _targets(kind: Kind, vocabulary: Vocabulary) -> list[str]:
-    return [other.name for other in vocabulary.kinds.values() if _tasks(kind, other)]
+def _targets(kind: Kind, colour: str, vocabulary: Vocabulary) -> list[tuple[Kind, str]]:
+    """Return the kinds that a thing can be brought to, and how their names are written.
+
+    No thing can be brought to itself.
+    """
+    found = []
+    for other in vocabulary.kinds.values():
+        if _tasks(kind, other):
+            colours = tuple(name for name in other.colours if (other, name) != (kind, colour))
+            found.append((other, f'({_any(colours)}) " {other.name}"'))
+    return found
 
 
 @cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cloud_backbone.act import Act, compose_act, fault_of_act
+from cloud_backbone.act import Act, compose_act
 from cloud_backbone.agent_words import Lesson, lesson_text
 from cloud_backbone.plan_grammar import fault_of, PlanDraft, thought_of
 from cloud_backbone.plan_vocabulary import Vocabulary
@@ -19,10 +19,11 @@ Draft = PlanDraft | Act | Lesson
 
 
 def fault_in(draft: Draft, vocabulary: Vocabulary) -> str | None:
-    """Return why a draft makes no sense, in one sentence, or None."""
-    if isinstance(draft, PlanDraft):
-        return fault_of(draft, vocabulary)
-    return fault_of_act(draft, vocabulary) if isinstance(draft, Act) else None
+    """Return why a draft makes no sense, in one sentence, or None.
+
+    Acts and lessons always make sense: their grammar allows no others.
+    """
+    return fault_of(draft, vocabulary) if isinstance(draft, PlanDraft) else None
 
 
 def contradicts(draft: Draft, sightings: Sequence[Sighting]) -> bool:

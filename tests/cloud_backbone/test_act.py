@@ -76,6 +76,8 @@ def test_the_grammar_takes_acts_that_fit_the_hand_and_no_others(
     Act(Tool.GRASP, B, None, HERE),
     Act(Tool.PUSH, Thing('red', 'ball'), B, HERE, THERE),
     Act(Tool.DONE, A, None, HERE),
+    Act(Tool.GRASP, A, A, HERE, THERE),
+    Act(Tool.STACK, A, A, None, THERE, holding=True),
 ])
 def test_the_grammar_refuses_what_makes_no_sense(act: Act) -> None:
     """Kinds of things decide what can be done with them."""
