@@ -106,6 +106,7 @@ class Planner:
         self._check_open()
         check_hello(hello)
         async with self._opening:
+            self._check_open()
             kept = await self._put_away(hello)
             session, resumed = self.sessions.open(hello, kept)
             epoch = session.epoch
@@ -189,7 +190,8 @@ class Planner:
     async def finish(self) -> None:
         """Put all sessions away; those that are kept go on in the next process."""
         self.close()
-        self.sessions.put_away()
+        async with self._opening:
+            self.sessions.put_away()
         if self._shelf is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._finish_writing)
 

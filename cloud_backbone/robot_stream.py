@@ -21,7 +21,7 @@ from cloud_backbone.errors import (
     ReopenSessionError,
     TurnError,
 )
-from cloud_backbone.messages import CancelTurn, Hello, Turn
+from cloud_backbone.messages import CancelTurn, Hello, Turn, Welcome
 from cloud_backbone.planner import Planner
 from cloud_backbone.session import Session
 
@@ -59,7 +59,8 @@ class RobotStream:
         session, welcome = await self._planner.open(hello)
         epoch = welcome.epoch
         try:
-            await self._send(wire.write_welcome(welcome))
+            if not await self._welcomed(welcome):
+                return
             while (message := await self._next()) is not None:
                 if not self._planner.sessions.holds(session):
                     raise ReopenSessionError(Reason.SESSION_LOST, 'this session was closed')
@@ -77,6 +78,15 @@ class RobotStream:
         while len(self._answers) >= MAX_UNSENT and not self._ended.done():
             tasks: set[asyncio.Future[Any]] = {*self._answers, self._ended}
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _welcomed(self, welcome: Welcome) -> bool:
+        """Send the welcome; say whether the robot is still there to hear it."""
+        try:
+            await self._send(wire.write_welcome(welcome))
+        except Exception as error:
+            log.info('session %s: the robot is gone: %s', welcome.session_id, error)
+            return False
+        return True
 
     async def _hello(self, timeout_s: float) -> Hello:
         try:
