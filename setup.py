@@ -55,6 +55,8 @@ EXTRAS = {
         'kvpress>=0.5.5,<0.6',
         'optimum-quanto>=0.2.7,<1',
     ],
+    # Peers of `tendon bench agent`; vLLM is one more, see docs/agent_bench.md.
+    'peers': ['accelerate>=1,<2', 'gguf>=0.10,<1', 'xllamacpp>=2026.10'],
     'test': [
         'buf-bin>=1.50,<2',
         'grpcio-tools>=1.85.1,<2',
@@ -71,7 +73,8 @@ EXTRAS = {
     ],
 }
 EXTRAS['all'] = sorted({
-    requirement for name, extra in EXTRAS.items() if name != 'bench' for requirement in extra
+    requirement for name, extra in EXTRAS.items() if name not in ('bench', 'peers')
+    for requirement in extra
 })
 
 

@@ -55,9 +55,10 @@ def test_console_scripts_exist(metadata):
 
 
 def test_all_is_every_extra(metadata):
-    """The extra that make installs leaves out only the peers of the bench, which conflict."""
+    """The extra that make installs leaves out only the peers of the benches, which conflict."""
     extras = dict(metadata['extras_require'])
     extras.pop('bench')
+    extras.pop('peers')
     everything = set(extras.pop('all'))
 
     assert everything == {requirement for extra in extras.values() for requirement in extra}
@@ -68,7 +69,9 @@ def test_every_dependency_is_explained(metadata):
     text = (ROOT / 'docs' / 'dependencies.md').read_text(encoding='utf-8')
     rows = dict(re.findall(r'^\| `([\w.-]+)` \| `([^|`]*)` \|', text, re.MULTILINE))
     extras = metadata['extras_require']
-    asked = {*metadata['install_requires'], *extras['all'], *extras['bench']}
+    asked = {
+        *metadata['install_requires'], *extras['all'], *extras['bench'], *extras['peers'],
+    }
 
     for requirement in asked:
         specifier = re.sub(r'^[\w.-]+(\[\w+\])?', '', requirement.partition(';')[0]).strip()
