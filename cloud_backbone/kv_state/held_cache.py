@@ -209,7 +209,7 @@ class HeldCache:
             session.close()
             self.cache.align()
         for layer in self._others:
-            layer.reset()
+            _set(layer, None, None, 0)
         self._checkpoints.clear()
 
     def _crop_rows(self, tokens: int) -> None:
@@ -235,8 +235,9 @@ def _shorten(layer: Any, tokens: int, gone: int) -> None:
 
 
 def _set(layer: Any, keys: Tensor | None, values: Tensor | None, tokens: int) -> None:
-    if keys is None or values is None:
-        layer.reset()
+    if keys is None or values is None:  # older versions of the library would zero them in place
+        layer.keys = layer.values = None
+        layer.is_initialized = False
     else:
         if not layer.is_initialized:
             layer.lazy_initialization(keys, values)

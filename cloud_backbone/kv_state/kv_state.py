@@ -23,7 +23,7 @@ from cloud_backbone.kv_state.replacing import Mode, RECOMPUTE
 from cloud_backbone.kv_state.segment import chain_hash, first_tokens, Segment, SegmentImage
 from cloud_backbone.kv_state.state_body import StateBody
 from cloud_backbone.kv_state.state_model import StateModel
-from cloud_backbone.kv_state.verifying import Divergence
+from cloud_backbone.kv_state.verifying import Divergence, likeliest
 from torch import Tensor
 from transformers.cache_utils import Cache
 
@@ -215,7 +215,7 @@ class KVState:
         return self._receipt(computed, began)
 
     def greedy(self, count: int, name: str = 'scratch') -> list[int]:
-        """Write the likeliest next tokens into a segment; return them.
+        """Write the likeliest next tokens, places of images aside; return them.
 
         Raises:
             LayoutError: there is no token yet, or a segment behind this one.
@@ -224,9 +224,8 @@ class KVState:
             raise LayoutError('an empty state has nothing to go on from: append a token first')
         written = list[int]()
         for _ in range(count):
-            token = int(self.body.next_logits().argmax())
-            self.append(name, [token])
-            written.append(token)
+            written.append(likeliest(self.body.next_logits(), self.body.model.image_token))
+            self.append(name, written[-1:])
         return written
 
     def next_logits(self) -> Tensor:

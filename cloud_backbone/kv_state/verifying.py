@@ -32,6 +32,14 @@ class Divergence:
         return self.argmax[0] == self.argmax[1]
 
 
+def likeliest(logits: Tensor, image_token: int | None) -> int:
+    """Return the likeliest token (vocabulary,) that holds no place of an image."""
+    if image_token is not None:
+        logits = logits.clone()
+        logits[image_token] = -torch.inf
+    return int(logits.argmax())
+
+
 def compare(exact: Tensor, held: Tensor) -> Divergence:
     """Compare logits (places, vocabulary), float32."""
     truth, guess = exact.log_softmax(-1), held.log_softmax(-1)

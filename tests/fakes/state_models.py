@@ -10,6 +10,7 @@ from typing import Any
 
 from cloud_backbone.kv_state.segment import Segment, SegmentImage
 from cloud_backbone.kv_state.transformers_model import TransformersModel
+from cloud_backbone.kv_state.verifying import likeliest
 from cloud_backbone.model.checkpoint import load_checkpoint
 from cloud_backbone.model.distilled_vlm import CACHE_NAME
 from cloud_backbone.model.prompt import image_ids
@@ -63,7 +64,7 @@ class Subject:
         logits, held = self.prefill(segments)
         written = []
         for _ in range(count):
-            written.append(int(logits.argmax()))
+            written.append(likeliest(logits, self.model.image_token))
             logits, _ = self._step(held, {'input_ids': torch.tensor([written[-1:]])})
         return written
 
