@@ -187,7 +187,14 @@ class KVRow:
     def ring_blocks(self) -> int:
         """Open blocks that a row under a codec always has."""
         size = self.open.codec.slots
-        return 0 if self.sealed is None or self.policy.whole else 1 + -(-self.policy.ring // size)
+        if self.sealed is None or self.policy.whole:
+            return 0
+        return 1 + -(-(self.policy.ring + self.raw_sinks) // size)
+
+    @property
+    def raw_sinks(self) -> int:
+        """First tokens that are never encoded."""
+        return 0 if self.policy.whole else self.policy.raw_sinks
 
     @property
     def due(self) -> int:
@@ -201,11 +208,11 @@ class KVRow:
         return int(self.open.alive.sum(1).max()) - self.ripe()
 
     def ripe(self) -> int:
-        """Count the oldest open tokens that are due to be encoded; whole blocks."""
+        """Count the open tokens, sinks aside, that are due to be encoded; whole blocks."""
         assert self.sealed is not None
         size = self.sealed.codec.slots
         alive = int(self.open.alive.sum(1).max())
-        return max(alive - self.policy.ring, 0) // size * size
+        return max(alive - self.raw_sinks - self.policy.ring, 0) // size * size
 
     def holds(self, first: int, end: int) -> bool:
         """Say whether every head still has every seen token of positions [first, end)."""

@@ -48,6 +48,10 @@ class Policy:
     """Slots of a block."""
     ring: int = 0
     """Newest tokens that stay raw although they would fill a block."""
+    raw_sinks: int = 0
+    """First tokens that are never encoded, unless ``whole``. Their keys are unlike all others: in
+    a block they spoil the scales of the tokens beside them. Without ``upper`` and ``lower`` only.
+    """
     sinks: int = 4
     """First tokens that are never dropped."""
     recent: int = 32
@@ -111,6 +115,9 @@ _CODECS: dict[str, MakeCodec] = {
     'squat2': lambda layer, heads, width, slots: SquatCodec(width, heads, 2, slots),
     'oaken': lambda layer, heads, width, slots: OakenCodec(width, slots),
 }
+_BLOCKWISE: dict[str, Any] = {'raw_sinks': 4, 'ring': 28}
+"""Of a codec that gives a block one scale and drops nothing: one more raw block, for the tokens
+that attention looks at most."""
 _TIERS: dict[str, Any] = {
     'upper': (
         lambda layer, heads, width, slots: RawCodec(width, torch.float16, slots), _CODECS['int8'],
@@ -143,4 +150,6 @@ def find_policy(name: str) -> Policy:
             fields |= _TIERS
         elif part in _CODECS:
             fields |= {'make_codec': _CODECS[part], 'raw_dtype': torch.float16}
+    if name.startswith(('kivi', 'squat')):
+        fields |= _BLOCKWISE
     return Policy(**fields)

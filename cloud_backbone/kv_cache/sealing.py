@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def seal(row: KVRow, tokens: int, limit: int | None) -> None:
-    """Move the ``tokens`` oldest tokens of the open shelf to the sealed one.
+    """Move the ``tokens`` oldest tokens of the open shelf, raw sinks aside, to the sealed one.
 
     Args:
         row: the row.
@@ -29,15 +29,15 @@ def seal(row: KVRow, tokens: int, limit: int | None) -> None:
     """
     assert row.sealed is not None
     worth = row.worth(row.open)
-    oldest = by_age(row.open.positions)[:, :tokens]
-    rest = by_age(row.open.positions)[:, tokens : int(row.open.alive.sum(1).max())]
+    order = by_age(row.open.positions)[:, : int(row.open.alive.sum(1).max())]
+    sinks, oldest, rest = order.tensor_split([row.raw_sinks, row.raw_sinks + tokens], 1)
     if limit is None:
         limit = row.sealed.slots + _blocks(row.sealed, tokens) * row.sealed.codec.slots
     if row.sealed.codec.group == 1:
         _merge(row, row.sealed, oldest, worth, limit)
     else:
         _stack(row, row.sealed, oldest, worth, limit)
-    row.open.pack(rest)
+    row.open.pack(torch.cat([sinks, rest], 1))
 
 
 def _stack(row: KVRow, shelf: Shelf, slots: Tensor, worth: Tensor, limit: int) -> None:

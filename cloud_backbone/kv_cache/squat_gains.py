@@ -4,7 +4,8 @@
 With M = U U^T, U upper triangular, and V = U^-1, the gain of block E on the remaining channels R
 is U_EE V_ER = -(M_RR^-1 M_RE)^T: one Cholesky factor and one triangular inverse for all blocks.
 The gains and the pivots D_E = U_EE U_EE^T give M back: with T^-1 the unit matrix plus the gains
-right of its diagonal blocks, M = T D T^T. Knows neither queries nor pages.
+right of its diagonal blocks, M = T D T^T. M may be of channels in another order than those of a
+head: gains say in which. Knows neither queries nor pages.
 """
 
 from __future__ import annotations
@@ -29,23 +30,28 @@ class SquatGains:
     """float16 (kv_heads, elements): the gains (channel_block, remaining) of all blocks in turn."""
     head_dim: int
     channel_block: int
+    slow_first: bool = False
+    """Whether channels are taken by :func:`slow_channels_first`, else as they lie."""
 
     @classmethod
-    def none(cls, kv_heads: int, head_dim: int, channel_block: int) -> SquatGains:
+    def none(
+        cls, kv_heads: int, head_dim: int, channel_block: int, slow_first: bool = False
+    ) -> SquatGains:
         """Return gains of 0, which correct nothing."""
         if channel_block < 1 or head_dim < 1 or head_dim % channel_block:
             raise CacheError(f'channel_block {channel_block} does not divide head_dim {head_dim}')
         elements = head_dim * (head_dim - channel_block) // 2
         table = torch.zeros(1, 1, dtype=torch.float16).expand(kv_heads, elements)
-        return cls(table, head_dim, channel_block)
+        return cls(table, head_dim, channel_block, slow_first)
 
     @classmethod
     def from_gram(cls, gram: Tensor, channel_block: int, ridge: float = 0.03) -> SquatGains:
         """Return the gains of the mean Gram of queries (kv_heads, head_dim, head_dim)."""
         head_dim = gram.shape[-1]
         cls.none(1, head_dim, channel_block)
-        table, _ = factor(ridged(gram.double(), ridge), channel_block)
-        return cls(table, head_dim, channel_block)
+        order = slow_channels_first(head_dim)
+        table, _ = factor(ridged(gram[:, order][:, :, order].double(), ridge), channel_block)
+        return cls(table, head_dim, channel_block, slow_first=True)
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> SquatGains:
@@ -62,17 +68,23 @@ class SquatGains:
         empty = cls.none(table.shape[0], *shape)
         if empty.table.shape != table.shape:
             raise CacheError(f'gains {tuple(table.shape)} do not fit head and block {shape}')
-        return cls(table.half(), *shape)
+        return cls(table.half(), shape[0], shape[1], 'slow_first' in tensors)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return tensors for a file."""
         shape = torch.tensor([self.head_dim, self.channel_block])
-        return {'gains': self.table.contiguous(), 'shape': shape}
+        named = {'gains': self.table.contiguous(), 'shape': shape}
+        return named | ({'slow_first': torch.ones(1)} if self.slow_first else {})
 
     def digest(self) -> Tensor:
         """Return the SHA-256 of the table as bytes (32,), uint8."""
         table = self.table.contiguous().view(torch.uint8).numpy()
         return torch.tensor(list(hashlib.sha256(table).digest()), dtype=torch.uint8)
+
+    @property
+    def order(self) -> Tensor:
+        """Channels as the gains take them, int64 (head_dim,)."""
+        return (slow_channels_first if self.slow_first else torch.arange)(self.head_dim)
 
     @property
     def elements(self) -> int:
@@ -106,6 +118,16 @@ class SquatGains:
     def nbytes(self) -> int:
         """Bytes of the table."""
         return self.table.numel() * self.table.element_size()
+
+
+def slow_channels_first(head_dim: int) -> Tensor:
+    """Return channels int64 (head_dim,) by how slowly the rotary code turns them.
+
+    Pairs lie half a head apart, as in the models of transformers. Where a head is not rotated, or
+    in part, this is an order like any other.
+    """
+    half = head_dim // 2
+    return torch.arange(2 * half).view(2, half).flip(1).mT.flatten()
 
 
 def ridged(gram: Tensor, ridge: float) -> Tensor:

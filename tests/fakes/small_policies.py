@@ -24,9 +24,10 @@ def small_policy(name: str, **changes: Any) -> Policy:
     if scorer is not None:
         names = {field.name for field in fields(scorer)} & set(SHRUNK)
         scorer = replace(scorer, **{name: SHRUNK[name] for name in names})
-    recent = min(policy.recent, WINDOW)
+    recent, ring = min(policy.recent, WINDOW), min(policy.ring, WINDOW - 2)
     return replace(policy, **{
-        'scorer': scorer, 'block': 8, 'recent': recent, 'sinks': 2, **changes,
+        'scorer': scorer, 'block': 8, 'recent': recent, 'sinks': 2, 'ring': ring,
+        'raw_sinks': min(policy.raw_sinks, 2), **changes,
     })
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Promises to sessions that keep nothing raw between turns: they fit, and pins outlive all."""
+"""Promises about what stays raw: nothing in sessions that fit between turns, else the ends."""
 
 from cloud_backbone.kv_cache.block_pool import BlockPool
 from cloud_backbone.kv_cache.compressed_cache import CompressedCache, tentative_cache
@@ -88,3 +88,20 @@ def test_intact_ends_where_something_is_gone(llama: Family) -> None:
     assert session.intact() == 7
     cache.crop(-15)
     assert session.intact() == 5
+
+
+@pytest.mark.parametrize('name', ['kivi4', 'squat2'])
+def test_the_first_tokens_stay_raw_elsewhere(llama: Family, name: str) -> None:
+    """Blocks hold neither the first nor the newest tokens, also after tokens were taken back."""
+    policy = small_policy(name)
+    cache = CompressedCache(llama.model.config, policy, pool=BlockPool(1 << 24))
+    for tokens, back in ((30, 0), (9, -12), (20, -30), (25, 0)):
+        llama(cache, input_ids=text(tokens))
+        if back:
+            cache.crop(back)
+        for row in cache.sessions[0].rows.values():
+            sealed, newest = row.tiers[0].positions, row.seen - policy.ring
+            assert row.intact() == row.seen
+            assert not ((sealed >= 0) & (sealed < policy.raw_sinks)).any()
+            assert back or int(sealed.max()) < newest
+    assert cache.sessions[0].rows[0].tiers[0].blocks
