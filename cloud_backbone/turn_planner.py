@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 import logging
 
-from cloud_backbone.act import Act, thought_of_act
+from cloud_backbone.act import Act
 from cloud_backbone.act_grounding import ActGrounder
 from cloud_backbone.action_plan import Answer, Exactness, Outcome, Plan
 from cloud_backbone.agent_words import Lesson
-from cloud_backbone.draft_check import Draft
 from cloud_backbone.errors import FixRequestError, PoolExhaustedError, Reason, TurnError
 from cloud_backbone.grounding import Grounder, refusal
 from cloud_backbone.image_intake import decode_jpeg
@@ -22,9 +21,9 @@ from cloud_backbone.kv_cache.errors import BudgetError, PoolFullError
 from cloud_backbone.messages import Turn
 from cloud_backbone.model.backbone import Backbone, Image
 from cloud_backbone.plan_generator import PlanGenerator, Question, Written
-from cloud_backbone.plan_grammar import PlanDraft, thought_of
+from cloud_backbone.plan_grammar import thought_of
 from cloud_backbone.session import Session
-from cloud_backbone.task_memory import Purpose, TaskMemory, Tool, ToolCall
+from cloud_backbone.task_memory import Purpose, TaskMemory
 from protos.latency import Stopwatch
 
 log = logging.getLogger(__name__)
@@ -117,23 +116,15 @@ class TurnPlanner:
 
     def _ground(self, job: TurnJob, written: Written) -> Plan:
         draft, embodiment = written.draft, job.session.embodiment
-        if written.fault is not None:
-            return _not_understood(draft, f'Not understood: {written.fault}.')
         vocabulary = self.backbone.language.vocabulary
-        if isinstance(draft, PlanDraft):
-            return Grounder(embodiment, vocabulary).ground(draft)
         if isinstance(draft, Act):
             return ActGrounder(embodiment, vocabulary).ground(draft)
-        # Nothing to execute: the trial is over.
-        return Plan(Outcome.REFUSED, reason='The trial failed.', lesson=str(draft))
-
-
-def _not_understood(draft: Draft, reason: str) -> Plan:
-    if isinstance(draft, PlanDraft):
-        return refusal(reason, thought_of(draft))
-    assert not isinstance(draft, Lesson), 'lessons have no faults'
-    stop = ToolCall(Tool.STOP, str(draft.a))
-    return Plan(Outcome.REFUSED, thought_of_act(draft), reason, call=stop)
+        if isinstance(draft, Lesson):
+            # Nothing to execute: the trial is over.
+            return Plan(Outcome.REFUSED, reason='The trial failed.', lesson=str(draft))
+        if written.fault is not None:
+            return refusal(f'Not understood: {written.fault}.', thought_of(draft))
+        return Grounder(embodiment, vocabulary).ground(draft)
 
 
 def _told(error: Exception) -> TurnError | None:
