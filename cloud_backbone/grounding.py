@@ -7,11 +7,16 @@ a refusal, never another target.
 
 from __future__ import annotations
 
+import math
+
 from cloud_backbone.action_plan import Outcome, Plan, Skill, Step
 from cloud_backbone.embodiment import Embodiment
 from cloud_backbone.plan_grammar import PlanDraft, thought_of
 from cloud_backbone.plan_vocabulary import Vocabulary
 from cloud_backbone.step_geometry import StepGeometry, UnreachableError
+
+TOGETHER_M = 0.14
+"""What lies in, stands on or touches something else is not farther from its centre than this."""
 
 
 class Grounder:
@@ -25,13 +30,30 @@ class Grounder:
         if draft.outcome == 'refused':
             return refusal(f'There is no {draft.a}.', thought_of(draft))
         if draft.outcome == 'done':
-            return Plan(Outcome.DONE, thought_of(draft), _done_reason(draft))
+            return self._done(draft)
         try:
             steps = self._steps(draft)
             self._geometry.check_reach(steps)
         except UnreachableError as error:
             return refusal(str(error), thought_of(draft))
         return Plan(Outcome.STEPS, thought_of(draft), steps=tuple(steps))
+
+    def _done(self, draft: PlanDraft) -> Plan:
+        """Return that nothing is to do, unless the draft itself sees the two things far apart."""
+        if draft.b is not None and draft.a_point is not None and draft.b_point is not None:
+            try:
+                a, b = (
+                    self._geometry.spot(*pair)
+                    for pair in ((draft.a, draft.a_point), (draft.b, draft.b_point))
+                )
+            except UnreachableError as error:
+                return refusal(str(error), thought_of(draft))
+            distance = math.hypot(a.x - b.x, a.y - b.y)
+            if distance > TOGETHER_M:
+                return refusal(
+                    f'The {draft.a} is {distance:.2f} m from the {draft.b}.', thought_of(draft)
+                )
+        return Plan(Outcome.DONE, thought_of(draft), _done_reason(draft))
 
     def _steps(self, draft: PlanDraft) -> list[Step]:
         assert draft.a_point is not None

@@ -158,6 +158,21 @@ def test_point_above_the_horizon_is_a_refusal() -> None:
     assert 'is not on the table' in plan.reason
 
 
+@pytest.mark.parametrize(('apart_m', 'outcome'), [
+    (0.0, Outcome.DONE), (0.12, Outcome.DONE), (0.16, Outcome.REFUSED),
+])
+def test_things_seen_apart_are_not_done(apart_m: float, outcome: Outcome) -> None:
+    """Done contradicts two things that the same draft sees too far apart; the distance is said."""
+    kinds = Vocabulary().kinds
+    a, b = (
+        project(FRONT, (0.45, y, kinds[thing.kind].label_height_m))
+        for thing, y in ((CUBE, 0.0), (BIN, apart_m))
+    )
+    plan = Grounder(ARM, Vocabulary()).ground(PlanDraft('done', CUBE, BIN, a, b))
+    assert plan.outcome is outcome
+    assert ('0.16 m' in plan.reason) == (outcome is Outcome.REFUSED)
+
+
 def test_absent_and_done_have_reasons_and_no_steps() -> None:
     """Both are plans, with words for people."""
     grounder = Grounder(ARM, Vocabulary())
