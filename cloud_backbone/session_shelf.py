@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where sessions outlive the process: one folder each under the state directory.
 
-All files are touched by one thread of its own, in the order of the calls. A session whose journal
-is damaged counts as lost, and the log says so. Knows no model.
+All files are touched by one thread of its own, in the order of the calls; a lock keeps other
+processes out. A session whose journal is damaged counts as lost, and the log says so. Knows no
+model.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+import fcntl
 import logging
+import os
 from pathlib import Path
 import shutil
 import time
@@ -22,6 +25,9 @@ from cloud_backbone.session_journal import JOURNAL, SESSION_ID, SessionJournal
 from cloud_backbone.session_record import Record, SessionRecord
 
 log = logging.getLogger(__name__)
+LOCK = '.lock'
+TIDY_S = 3600.0
+"""How often old sessions are looked for [s]."""
 Result = TypeVar('Result')
 
 
@@ -30,11 +36,11 @@ class SessionKeeper:
 
     Args:
         journal: of the session.
-        executor: the one thread that touches files.
+        shelf: that it stands on.
     """
 
-    def __init__(self, journal: SessionJournal, executor: Executor) -> None:
-        self._journal, self._executor = journal, executor
+    def __init__(self, journal: SessionJournal, shelf: SessionShelf) -> None:
+        self._journal, self._shelf = journal, shelf
 
     @property
     def folder(self) -> Path:
@@ -43,11 +49,11 @@ class SessionKeeper:
 
     async def note(self, record: Record) -> None:
         """Return when a record is on the disk. Raises RetryCallError where the disk refused."""
-        await _kept(self._executor, lambda: self._journal.note(record))
+        await self._shelf.run(lambda: self._journal.note(record))
 
     def close(self, for_good: bool) -> None:
         """Let go of the session, after what is being written; for good, or to go on later."""
-        self._executor.submit(self._journal.remove if for_good else self._journal.close)
+        self._shelf.put_back(self._journal, for_good)
 
 
 class SessionShelf:
@@ -59,28 +65,21 @@ class SessionShelf:
         keep_s: sessions that nobody took up for so long are forgotten [s].
 
     Raises:
-        StartError: it cannot be written.
+        StartError: it cannot be written, or another process has it.
     """
 
     def __init__(self, folder: Path, stored_answers: int, keep_s: float) -> None:
         self._folder, self._stored_answers, self._keep_s = folder, stored_answers, keep_s
         self.executor = ThreadPoolExecutor(1, thread_name_prefix='state')
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            probe = folder / '.writable'
-            probe.touch()
-            probe.unlink()
-        except OSError as error:
-            raise StartError(f'state_dir {folder} cannot be written: {error}') from error
-        self.executor.submit(self._forget_old)
+        self._taken: set[str] = set()
+        """Sessions whose journals are open."""
+        self._tidied_s = -TIDY_S
+        self._lock = _locked(folder)
+        self.executor.submit(self._tidy)
 
     async def create(self, record: SessionRecord) -> SessionKeeper:
         """Begin to keep a session. Raises RetryCallError where the disk refused."""
-        folder = self._folder / record.session_id
-        journal = await _kept(
-            self.executor, lambda: SessionJournal.create(folder, record, self._stored_answers)
-        )
-        return SessionKeeper(journal, self.executor)
+        return SessionKeeper(await self.run(lambda: self._create(record)), self)
 
     async def find(self, session_id: str) -> tuple[SessionRecord, SessionKeeper] | None:
         """Return a session that is on the disk; None where there is none, or none that is whole.
@@ -90,11 +89,10 @@ class SessionShelf:
         """
         if not SESSION_ID.fullmatch(session_id):
             return None
-        folder = self._folder / session_id
-        journal = await _kept(self.executor, lambda: self._open(folder))
+        journal = await self.run(lambda: self._open(self._folder / session_id))
         if journal is None:
             return None
-        return journal.copy_of_record(), SessionKeeper(journal, self.executor)
+        return journal.copy_of_record(), SessionKeeper(journal, self)
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """Write on the one thread that touches files.
@@ -102,7 +100,17 @@ class SessionShelf:
         Raises:
             RetryCallError: the disk refused.
         """
-        return await _kept(self.executor, work)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.executor, work)
+        except (StoreError, OSError) as error:
+            log.error('state is not kept: %s', error)
+            raise RetryCallError(
+                Reason.INTERNAL, f"this backbone's disk refused: {error}; nothing was done"
+            ) from error
+
+    def put_back(self, journal: SessionJournal, for_good: bool) -> None:
+        """Let go of a session, after what is being written."""
+        self.executor.submit(self._put_back, journal, for_good)
 
     def remove(self, session_id: str) -> None:
         """Forget a session that is on the disk alone."""
@@ -110,32 +118,62 @@ class SessionShelf:
             self.executor.submit(shutil.rmtree, self._folder / session_id, ignore_errors=True)
 
     def close(self) -> None:
-        """Finish what is being written."""
+        """Finish what is being written, and let other processes in."""
         self.executor.shutdown()
+        os.close(self._lock)
+
+    def _create(self, record: SessionRecord) -> SessionJournal:
+        self._tidy()
+        folder = self._folder / record.session_id
+        journal = SessionJournal.create(folder, record, self._stored_answers)
+        self._taken.add(record.session_id)
+        return journal
+
+    def _put_back(self, journal: SessionJournal, for_good: bool) -> None:
+        self._taken.discard(journal.folder.name)
+        if for_good:
+            journal.remove()
+        else:
+            journal.close()
 
     def _open(self, folder: Path) -> SessionJournal | None:
         try:
-            return SessionJournal.open(folder, self._stored_answers)
+            journal = SessionJournal.open(folder, self._stored_answers)
         except FileNotFoundError:
             return None
         except Corrupt as error:
             log.error('session %s is lost: %s', folder.name, error)
             return None
+        self._taken.add(folder.name)
+        return journal
 
-    def _forget_old(self) -> None:
-        oldest_s = time.time() - self._keep_s
+    def _tidy(self) -> None:
+        """Forget what nobody took up for too long; looks now and then."""
+        if time.monotonic() - self._tidied_s < TIDY_S:
+            return
+        self._tidied_s, oldest_s = time.monotonic(), time.time() - self._keep_s
         for folder in self._folder.iterdir():
             journal = folder / JOURNAL
-            if journal.is_file() and journal.stat().st_mtime < oldest_s:
+            if folder.name in self._taken or not journal.is_file():
+                continue
+            if journal.stat().st_mtime < oldest_s:
                 log.info('session %s is forgotten: nobody took it up', folder.name)
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _kept(executor: Executor, work: Callable[[], Result]) -> Result:
+def _locked(folder: Path) -> int:
+    """Make the folder and return a lock on it that ends with the process."""
     try:
-        return await asyncio.get_running_loop().run_in_executor(executor, work)
-    except (StoreError, OSError) as error:
-        log.error('state is not kept: %s', error)
-        raise RetryCallError(
-            Reason.INTERNAL, f"this backbone's disk refused: {error}; nothing was done"
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise StartError(f'state_dir {folder} cannot be written: {error}') from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise StartError(
+            f'state_dir {folder} is in use by another backbone: stop that one, or name another '
+            'directory'
         ) from error
+    return lock

@@ -4,11 +4,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 import itertools
+import os
 from pathlib import Path
 import shutil
 import time
 
-from cloud_backbone.config import BackboneConfig, LimitsConfig
+from cloud_backbone.config import BackboneConfig, CacheConfig, LimitsConfig
+from cloud_backbone.errors import StartError
+from cloud_backbone.session_shelf import SessionShelf
 import grpc
 from protos import plan_pb2, planner_pb2
 import pytest
@@ -25,10 +28,13 @@ State = planner_pb2.GetSessionStateResponse
 
 @contextmanager
 def served(
-    folder: Path | None, limits: LimitsConfig | None = None, model: ScriptedBackbone | None = None
+    folder: Path | None, limits: LimitsConfig | None = None,
+    model: ScriptedBackbone | None = None, cache: CacheConfig | None = None,
 ) -> Iterator[BackboneServer]:
     """Serve a scripted model that keeps sessions in a folder."""
-    config = BackboneConfig(state_dir='' if folder is None else str(folder))
+    config = BackboneConfig(
+        state_dir='' if folder is None else str(folder), cache=cache or CacheConfig()
+    )
     with BackboneServer(model or ScriptedBackbone(script), limits, config) as server:
         yield server
 
@@ -47,6 +53,11 @@ def state_of(client: RawClient) -> State:
     """Return what the session of a client holds."""
     request = planner_pb2.GetSessionStateRequest(session_id=client.welcome.session_id)
     return client.stub.GetSessionState(request, timeout=10)
+
+
+def names(folder: Path) -> list[str]:
+    """Return the sessions in a state directory."""
+    return [path.name for path in folder.iterdir() if path.is_dir()]
 
 
 def crashed(folder: Path, copy: Path) -> Path:
@@ -166,11 +177,11 @@ def test_a_closed_session_leaves_nothing(tmp_path: Path) -> None:
             first, second = client.hello().session_id, other.hello().session_id
             request = planner_pb2.CloseSessionRequest(session_id=first)
             assert client.stub.CloseSession(request, timeout=10).was_open
-    assert [folder.name for folder in tmp_path.iterdir()] == [second]
+    assert names(tmp_path) == [second]
     with served(tmp_path) as server, RawClient(server.address) as client:
         request = planner_pb2.CloseSessionRequest(session_id=second)
         client.stub.CloseSession(request, timeout=10, wait_for_ready=True)
-    assert list(tmp_path.iterdir()) == []
+    assert names(tmp_path) == []
 
 
 def test_snapshot_and_restore_by_call(tmp_path: Path) -> None:
@@ -253,3 +264,58 @@ def test_a_full_disk_refuses_the_turn_and_loses_nothing(
             assert error.remedy == planner_pb2.REMEDY_RETRY_CALL
         assert state_of(client).entry_count == 1
         assert ask(client, memory(1, 2), 2, turn_id='mine').known_entry_count == 2
+
+
+def test_two_backbones_do_not_share_a_directory(tmp_path: Path) -> None:
+    """The second one does not start and says why; when the first has ended, it does."""
+    with served(tmp_path):
+        with pytest.raises(StartError, match='in use by another backbone'):
+            SessionShelf(tmp_path, 1, 1.0)
+    SessionShelf(tmp_path, 1, 1.0).close()
+
+
+def test_what_nobody_took_up_is_forgotten(tmp_path: Path) -> None:
+    """A session that is older than it is kept is deleted at the next start, others are not."""
+    with served(tmp_path) as server:
+        with RawClient(server.address) as old, RawClient(server.address) as new:
+            first, second = old.hello().session_id, new.hello().session_id
+    long_ago_s = time.time() - 100.0
+    os.utime(tmp_path / first / 'journal', (long_ago_s, long_ago_s))
+    with served(tmp_path, LimitsConfig(state_keep_s=50.0)) as server:
+        with RawClient(server.address) as client:
+            assert not client.hello(session_id=first).resumed
+        with RawClient(server.address) as client:
+            assert client.hello(session_id=second).resumed
+    assert first not in names(tmp_path)
+
+
+def test_a_full_pool_puts_idle_sessions_down(tmp_path: Path) -> None:
+    """Robots that are away make room for those that ask; nothing of them is lost."""
+    small = CacheConfig(pool_bytes=200_000)
+    with served(tmp_path, LimitsConfig(max_batch=1), cache=small) as server:
+        clients = [RawClient(server.address) for _ in range(4)]
+        for client in clients:
+            client.hello()
+        for client in clients:
+            assert ask(client, memory(0, 60)).known_entry_count == 60
+        tiers = [state_of(client).tier for client in clients]
+        assert tiers[-1] == 'pool'
+        assert 'disk' in tiers
+        again = ask(clients[0], memory(60, 61), 2)
+        assert again.known_entry_count == 61
+        assert again.reused_token_count > again.computed_token_count
+        for client in clients:
+            client.close()
+
+
+def test_a_session_that_no_pool_could_hold_is_told_so(tmp_path: Path) -> None:
+    """Alone and still too large: the robot reads how much is missing, and the server lives on."""
+    small = CacheConfig(pool_bytes=200_000)
+    with served(tmp_path, LimitsConfig(max_batch=1), cache=small) as server:
+        with RawClient(server.address) as client:
+            client.hello()
+            error = ask(client, memory(0, 256)).error
+            assert error.reason == planner_pb2.ERROR_REASON_OVERLOADED
+            assert error.remedy == planner_pb2.REMEDY_RETRY_CALL
+            assert 'bytes of cache are wanted' in error.message
+            assert ask(client, None, 2).WhichOneof('result') == 'plan'
