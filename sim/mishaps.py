@@ -121,13 +121,6 @@ def flattened(entity: Entity) -> Entity:
     return replace(entity, firm=FIRM_M / (2 * entity.half_height_m))
 
 
-def blocker(scene: SceneSpec, mishap: Mishap) -> int:
-    """Return the index of the thing in the way in a prepared scene, -1 if there is none."""
-    if mishap.kind != 'blocked':
-        return -1
-    return next(i for i, thing in enumerate(scene.entities) if thing.inside == mishap.place)
-
-
 def _blocked(scene: SceneSpec, mishap: Mishap) -> SceneSpec:
     """Stand a thing at the place: a spare one of the scene, else a new one, for a spare ball."""
     rng, things = mishap.rng(1), scene.entities
