@@ -86,7 +86,8 @@ class OpenShelf(Shelf):
         Nothing was written before.
         """
         assert not self.tail, 'the shelf is not empty'
-        self._write_tail(key, value)
+        device = self.key_arena.device
+        self._write_tail(key.to(device), value.to(device))
         self.positions[:, : self.tail] = positions
         for name, column in columns.items():
             self.columns[name][:, : self.tail] = column

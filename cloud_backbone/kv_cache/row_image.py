@@ -88,7 +88,7 @@ def _take_open(shelf: OpenShelf) -> Tensors:
     parts |= {f'column.{name}': column[:, : shelf.tail] for name, column in shelf.columns.items()}
     if shelf.holes is not None:
         parts['holes'] = shelf.holes
-    return {name: part.clone(memory_format=torch.contiguous_format)
+    return {name: part.clone(memory_format=torch.contiguous_format).cpu()
             for name, part in parts.items()}
 
 
@@ -107,8 +107,8 @@ def _take_tier(tier: Shelf) -> Tensors:
     if not tier.blocks:
         return learned
     return {
-        **learned, 'key': tier.key_arena[tier.key_pages],
-        'value': tier.value_arena[tier.value_pages], 'positions': tier.positions.clone(),
+        **learned, 'key': tier.key_arena[tier.key_pages].cpu(),
+        'value': tier.value_arena[tier.value_pages].cpu(), 'positions': tier.positions.clone(),
         **{f'column.{name}': column.clone() for name, column in tier.columns.items()},
     }
 

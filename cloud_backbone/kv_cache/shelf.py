@@ -150,7 +150,8 @@ class Shelf:
         assert not self.blocks, 'the shelf is not empty'
         self.extend(key.shape[1])
         if self.blocks:
-            self.key_arena[self.key_pages], self.value_arena[self.value_pages] = key, value
+            self.key_arena[self.key_pages] = key.to(self.key_arena.device)
+            self.value_arena[self.value_pages] = value.to(self.value_arena.device)
         self.positions.copy_(positions)
         for name, column in columns.items():
             self.columns[name].copy_(column)

@@ -118,7 +118,8 @@ class StepConflict(StateError):
 
     def __init__(self, step_id: int) -> None:
         super().__init__(
-            f'step {step_id} was taken before with another content: give a new step another id'
+            f'step {step_id} was taken before, with another content or long ago: give a new step '
+            'another id'
         )
         self.step_id = step_id
 

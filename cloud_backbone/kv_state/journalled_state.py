@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
 from cloud_backbone.errors import BackboneError
-from cloud_backbone.kv_state.errors import Corrupt, StaleEpoch
+from cloud_backbone.kv_state.errors import Corrupt, StaleEpoch, StoreError
 from cloud_backbone.kv_state.journal import Record
 from cloud_backbone.kv_state.kv_state import KVState
 from cloud_backbone.kv_state.ledger import digest_of, Ledger
@@ -26,6 +27,7 @@ from cloud_backbone.kv_state.restore import Fallback, restore, Target
 from cloud_backbone.kv_state.snapshot import Belongings, take_snapshot
 from cloud_backbone.kv_state.state_folder import StateFolder
 
+LOG = logging.getLogger(__name__)
 CHECKPOINT_STEPS = 64
 """Steps after which the journal makes way for a snapshot."""
 STEP, ANSWER, FAILED = 'step', 'answer', 'failed'
@@ -107,7 +109,7 @@ class JournalledState:
         self.folder.record({STEP: step_id, **operation.record()}, operation.image)
         answer = self._do(step_id, digest, operation)
         if self.folder.records >= 2 * self.checkpoint_steps:
-            self.checkpoint()
+            self._try_checkpoint()
         return answer
 
     def checkpoint(self) -> None:
@@ -118,6 +120,13 @@ class JournalledState:
         """
         belongings = Belongings(self.epoch, self.ledger, words=self.words)
         self.folder.checkpoint(take_snapshot(self.state, self.target.fingerprint, belongings))
+
+    def _try_checkpoint(self) -> None:
+        """Put a snapshot in the place of the journal; where the disk refuses, it grows on."""
+        try:
+            self.checkpoint()
+        except StoreError as error:
+            LOG.warning('the journal of %s grows on: %s', self.folder.path, error)
 
     def close(self) -> None:
         """Let go of memory and folder; it can be opened again."""

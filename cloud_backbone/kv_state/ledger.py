@@ -17,6 +17,8 @@ from cloud_backbone.kv_state.errors import StepConflict, StepGap
 
 REPLIES = 64
 """Answers that are kept by default, the newest ones."""
+ENTRIES = 1024
+"""Steps that are known at all, the newest ones; nobody sends an older one again in earnest."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Ledger:
         self._entries: dict[int, Entry] = {}
 
     def __len__(self) -> int:
-        """Count the steps taken."""
+        """Count the steps that are known."""
         return len(self._entries)
 
     def look_up(self, step_id: int, digest: str) -> Entry | None:
@@ -73,14 +75,15 @@ class Ledger:
         if self.look_up(step_id, digest) is not None:
             raise StepConflict(step_id)
         self._entries[step_id] = Entry(step_id, digest)
+        self._entries.pop(step_id - ENTRIES, None)
         self.expected = step_id + 1
 
     def answer(self, step_id: int, reply: str) -> None:
         """Keep the answer to a step that was taken."""
         self._entries[step_id] = replace(self._entries[step_id], reply=reply)
-        answered = [one for one in self._entries.values() if one.reply is not None]
-        for one in sorted(answered, key=lambda one: one.step_id)[: -self._replies]:
-            self._entries[one.step_id] = replace(one, reply=None)
+        old = self._entries.get(step_id - self._replies)
+        if old is not None:
+            self._entries[old.step_id] = replace(old, reply=None)
 
     def state(self) -> dict[str, Any]:
         """Return all of it, as JSON knows it."""

@@ -124,8 +124,13 @@ class RedisStore:
 
     def _entry(self, key: str) -> dict[str, Any] | None:
         text = self._client.get(self._name(key))
-        entry: dict[str, Any] | None = None if text is None else json.loads(text)
-        return entry
+        try:
+            if text is None:
+                return None
+            entry = json.loads(text)
+            return {'generation': str(entry['generation']), 'sizes': list(entry['sizes'])}
+        except (ValueError, TypeError, KeyError) as error:
+            raise StoreError(f'{self._name(key)} at {self._where} is no snapshot') from error
 
     def _forget(self, key: str, entry: dict[str, Any] | None) -> None:
         if entry is not None:

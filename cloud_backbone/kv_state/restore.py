@@ -152,7 +152,9 @@ def _compute_anew(
     meta = snapshot.meta
     state = _empty(target, meta)
     body = state.body
-    segments = [_segment(one, snapshot.tensors) for one in meta['segments']]
+    shown = {name: tensor for name, tensor in snapshot.tensors.items()
+             if not _is_broken_image(name, snapshot)}
+    segments = [_segment(one, shown) for one in meta['segments']]
     blind = [place for place, one in enumerate(segments)
              if one.image is not None and one.image.tensors is None]
     first_lost = min(blind, default=len(segments))
@@ -164,6 +166,15 @@ def _compute_anew(
         raise
     lost = tuple(one.name for one in segments[first_lost:])
     return Restored(state, belongings, computed, reason, lost)
+
+
+def _is_broken_image(name: str, snapshot: Snapshot) -> bool:
+    """Say whether a tensor is of an image of which another tensor is damaged."""
+    kind, _, rest = name.partition('.')
+    sha256 = rest.partition('.')[0]
+    return kind == 'image' and any(
+        one.startswith(f'image.{sha256}.') for one in snapshot.damaged
+    )
 
 
 def _empty(target: Target, meta: Mapping[str, Any]) -> KVState:

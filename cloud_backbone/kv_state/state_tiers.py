@@ -74,6 +74,8 @@ class StateTiers:
 
     def put(self, key: str, state: KVState, belongings: Belongings | None = None) -> None:
         """Take a state in, or note that it was used; its pages may move down from now on."""
+        if key in self._live and self._live[key][0] is not state:
+            self._live[key][0].close()
         self._live[key] = (state, belongings or Belongings())
         old = self._places.get(key)
         if old is not None and old.tier is not Tier.POOL:

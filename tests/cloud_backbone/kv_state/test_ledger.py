@@ -5,7 +5,7 @@ import json
 import random
 
 from cloud_backbone.kv_state.errors import StepConflict, StepGap
-from cloud_backbone.kv_state.ledger import digest_of, Ledger
+from cloud_backbone.kv_state.ledger import digest_of, ENTRIES, Ledger
 import pytest
 
 
@@ -24,7 +24,7 @@ def test_same_id_with_other_content_is_a_conflict() -> None:
     """The ledger does not choose between two contents of one id."""
     ledger = Ledger()
     ledger.take(0, 'a')
-    with pytest.raises(StepConflict, match='step 0 was taken before with another content'):
+    with pytest.raises(StepConflict, match='step 0 was taken before, with another content'):
         ledger.look_up(0, 'b')
     with pytest.raises(StepConflict):
         ledger.take(0, 'a')
@@ -47,6 +47,18 @@ def test_old_answers_are_let_go_but_not_their_steps() -> None:
         ledger.answer(step, f'answer {step}')
     kept = [ledger.look_up(step, str(step)).reply for step in range(10)]  # type: ignore[union-attr]
     assert kept == [None] * 7 + ['answer 7', 'answer 8', 'answer 9']
+
+
+def test_memory_is_bounded_however_many_steps_are_taken() -> None:
+    """Very old steps are forgotten; one of them is refused, never taken again."""
+    ledger = Ledger()
+    for step in range(3 * ENTRIES):
+        ledger.take(step, 'a')
+        ledger.answer(step, 'yes')
+    assert len(ledger) == ENTRIES
+    assert len(ledger.state()['entries']) == ENTRIES
+    with pytest.raises(StepConflict):
+        ledger.look_up(5, 'a')
 
 
 def test_ledger_survives_a_file() -> None:

@@ -83,6 +83,18 @@ def test_part_that_the_server_dropped_is_not_stored(address: str) -> None:
     store.close()
 
 
+def test_entry_of_somebody_else_is_an_error(address: str) -> None:
+    """What is no snapshot of ours is told, not taken for one."""
+    store = RedisStore(address, 'foreign')
+    for text in ('hello', '[1]', '{"generation": 1}'):
+        with redis.Redis.from_url(address) as client:
+            client.set('foreign:a', text)
+        for ask in (lambda: store.load('a'), store.sizes, lambda: store.save('a', [b'x'])):
+            with pytest.raises(StoreError, match='foreign:a at .* is no snapshot'):
+                ask()
+    store.close()
+
+
 def test_server_that_is_gone_is_an_error_without_the_password(tmp_path: Path) -> None:
     """The message names the address, and no secret of it."""
     with socket.socket() as probe:

@@ -264,6 +264,18 @@ def test_image_known_by_its_hash_alone_is_reported_lost() -> None:
     assert [one.name for one in back.state.segments] == ['goal', 'history']
 
 
+def test_image_of_which_a_part_is_damaged_is_no_image() -> None:
+    """A model never sees the half of an image."""
+    session = Session('qwen-image/full')
+    taken = take_snapshot(session.state, session.fingerprint)
+    pixels = next(name for name in taken.tensors if name.endswith('pixel_values'))
+    bad = bytearray(b''.join(taken.parts()))
+    bad[bad.index(taken.tensors[pixels].numpy().tobytes()[:400])] ^= 1
+    back = session.restored(Fallback.REPREFILL, snapshot=Snapshot.from_bytes(bad))
+    assert f'tensor {pixels} is damaged' in back.reason
+    assert back.lost == ('scene', 'scratch')
+
+
 def test_full_pool_is_a_typed_error_and_takes_nothing() -> None:
     """No room is no reason to compute: the caller frees some and tries again."""
     session, pool = Session(), BlockPool(10_000)
