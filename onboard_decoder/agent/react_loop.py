@@ -6,27 +6,25 @@ another trial. ``react_state`` has the states. Knows the backbone through ``Turn
 through ``ToolRunner`` and ``StepRunner``. ``think`` returns at once.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict
 
+from onboard_decoder.agent.away import Away
 from onboard_decoder.agent.claim import judged
 from onboard_decoder.agent.effects import Effect
 from onboard_decoder.agent.react_parts import ReactParts
 from onboard_decoder.agent.react_state import State, States
 from onboard_decoder.agent.react_step import ReactStep
 from onboard_decoder.agent.records import answer_record
-from onboard_decoder.agent.step_over import Claimed, Enough, StepOver, Stepped, Stopped, Task
-from onboard_decoder.agent.step_runner import Body, Progress
-from onboard_decoder.agent.task_result import FailureCode, TaskOutcome, TaskResult, TrialEnd
+from onboard_decoder.agent.step_over import Claimed, Enough, Halted, StepOver, Stepped, Stopped
+from onboard_decoder.agent.step_runner import Body
+from onboard_decoder.agent.task_result import FailureCode, Task, TaskOutcome, TaskResult, TrialEnd
 from onboard_decoder.agent.turn_asker import GaveUp, Waiting
 from onboard_decoder.clock import to_ns, to_s
 from onboard_decoder.config import RobotSettings
-from onboard_decoder.plan import PlanStep
 from onboard_decoder.planner_port import TurnAnswer
 from onboard_decoder.task_memory import Purpose, StepResult
 
 _IN_THE_WAY = (StepResult.MISSED, StepResult.SLIPPED, StepResult.FELL, StepResult.FAILED)
-
 _DONE = {TrialEnd.HELD: 'the gripper holds it', TrialEnd.CONFIRMED: 'a second look agrees'}
 
 
@@ -38,11 +36,11 @@ class ReactLoop:
         self._settings, self._limits = settings.agent, settings.limits
         self._states = States(parts.log)
         self._step = ReactStep(parts, settings.agent, self._states)
+        self._away = Away(parts.runner, self._states, parts.log)
         self._trial = parts.reflexion.trial()
         self._task = Task(0, '')
         self._began_ns = self._since_ns = 0
         self._steps = self._overclaims = 0
-        self._after_reset: Callable[[Body], None] = self._observe
         self._end_of_trial = (TrialEnd.STOPPED, '')
         self._may_try_again = self._may_go_on = True
         self.result: TaskResult | None = None
@@ -125,7 +123,7 @@ class ReactLoop:
         if body.now_ns - self._began_ns > to_ns(self._limits.max_task_s):
             self._run_out(body)
         elif state is State.RESET:
-            self._get_away(body)
+            self._away.advance(body)
         elif state is State.VERIFY:
             self._await_second_look(body, rest_since_ns)
         elif state is State.REFLECT:
@@ -158,6 +156,8 @@ class ReactLoop:
         elif isinstance(over, Claimed):
             self._states.enter(State.VERIFY)
             self._step.ask(Purpose.CHECK, body.now_ns)
+        elif isinstance(over, Halted):
+            self._take_halt(over, body)
         elif isinstance(over, Stopped):
             self._take_stop(over.reason, body)
         elif isinstance(over, Enough) and over.is_final:
@@ -171,9 +171,26 @@ class ReactLoop:
         if end is not None:
             self._fail_trial(end, effect.reason, body)
         elif effect.result in _IN_THE_WAY:
-            self._reset(self._parts.motions.retreat(body.joints, self._holds(body)), self._observe)
+            steps = self._parts.motions.retreat(body.joints, self._holds(body))
+            self._away.begin(steps, self._observe)
         else:
             self._observe(body)
+
+    def _take_halt(self, halt: Halted, body: Body) -> None:
+        """Take up the newer choice, from above the things; without one look from home."""
+        motions, holds, decision = self._parts.motions, self._holds(body), halt.decision
+        if decision is None:
+            if holds:
+                self._observe(body)
+            else:
+                self._away.begin(motions.retreat(body.joints, is_carrying=False), self._observe)
+        elif halt.is_low:
+            lift = motions.retreat(body.joints, holds)[:1]
+            self._away.begin(
+                lift, lambda then: self._take(self._step.take_up(decision, then), then)
+            )
+        else:
+            self._take(self._step.take_up(decision, body), body)
 
     def _take_stop(self, reason: str, body: Body) -> None:
         """Refuse what was never begun, fail what was."""
@@ -224,25 +241,9 @@ class ReactLoop:
         self._end_of_trial, self._may_try_again = (end, reason), may_try_again
         motions, tools = self._parts.motions, self._parts.tools
         if self._holds(body):
-            self._reset(motions.put_down(body.joints, tools.grasped_at_m), self._reflect)
+            self._away.begin(motions.put_down(body.joints, tools.grasped_at_m), self._reflect)
         else:
-            self._reset(motions.retreat(body.joints, is_carrying=False), self._reflect)
-
-    def _reset(self, steps: tuple[PlanStep, ...], after: Callable[[Body], None]) -> None:
-        """Let the arm move by itself, then go on."""
-        self._after_reset = after
-        self._parts.runner.start(steps)
-        self._log('retreat', steps=len(steps))
-        self._states.enter(State.RESET)
-
-    def _get_away(self, body: Body) -> None:
-        """Move; a motion that fails is not tried again."""
-        runner = self._parts.runner
-        progress = runner.advance(body)
-        if progress in (Progress.ALL_DONE, Progress.FAILED):
-            self._log('away', progress=progress.value, failure=runner.failure)
-            runner.stop()
-            self._after_reset(body)
+            self._away.begin(motions.retreat(body.joints, is_carrying=False), self._reflect)
 
     def _reflect(self, body: Body) -> None:
         """Ask for a lesson, if the trial has one to give."""

@@ -36,7 +36,7 @@ NEXT = {
     State.ASK: {State.VERIFY, *_END},
     State.VERIFY: {State.OBSERVE, State.RESET, State.CHECK, *_END},
     State.HOLD: {State.PROPOSE, State.OBSERVE, State.RESET, *_END},
-    State.RESET: {State.OBSERVE, State.REFLECT, State.GOAL, *_END},
+    State.RESET: {State.OBSERVE, State.PROPOSE, State.REFLECT, State.GOAL, *_END},
     State.REFLECT: {State.GOAL, *_END},
     State.ABORT: {State.IDLE},
 }

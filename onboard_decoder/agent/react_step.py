@@ -11,9 +11,9 @@ from onboard_decoder.agent.interlocks import Situation
 from onboard_decoder.agent.react_parts import ReactParts
 from onboard_decoder.agent.react_state import State, States
 from onboard_decoder.agent.records import answer_record, entry_record
-from onboard_decoder.agent.step_over import Claimed, Enough, StepOver, Stepped, Stopped, Task
+from onboard_decoder.agent.step_over import Claimed, Enough, Halted, StepOver, Stepped, Stopped
 from onboard_decoder.agent.step_runner import Body
-from onboard_decoder.agent.task_result import FailureCode, TrialEnd
+from onboard_decoder.agent.task_result import FailureCode, Task, TrialEnd
 from onboard_decoder.agent.trial import Trial
 from onboard_decoder.agent.turn_asker import GaveUp, Waiting
 from onboard_decoder.agent.watch import Revision
@@ -34,15 +34,15 @@ class ReactStep:
         self._parts, self._settings, self._states = parts, settings, states
         self._task, self._trial = Task(0, ''), parts.reflexion.trial()
         self._last: Decision | None = None  # the one before
-        self._revised: Decision | None = None  # to be taken up at rest
+        self._halt = Halted(None, False)  # what follows once the arm stands
         self.call: ToolCall | None = None  # the one under way
-        self._since_ns = 0
+        self._since_ns = self._stale_count = 0
         self._act_s = 0.0  # how long the last call took, a guess for the next
 
     def begin(self, task: Task, trial: Trial) -> None:
         """Take a trial; nothing happens before ``observe``."""
         self._task, self._trial = task, trial
-        self._last = self._revised = None
+        self._last = None
 
     def observe(self, now_ns: int) -> Enough | None:
         """Look and ask for the next call, unless enough was asked."""
@@ -112,10 +112,10 @@ class ReactStep:
         if isinstance(answer, GaveUp):
             return Enough(answer.end, answer.reason, True)
         self._since_ns = body.now_ns
-        return self._propose(Decision(answer.turn_id, answer.plan, dict(asker.frames)), body)
+        return self.take_up(Decision(answer.turn_id, answer.plan, dict(asker.frames)), body)
 
-    def _propose(self, decision: Decision, body: Body) -> StepOver | None:
-        """Read an answer."""
+    def take_up(self, decision: Decision, body: Body) -> StepOver | None:
+        """Read an answer: claim, stop, or a call to check and begin."""
         self._states.enter(State.PROPOSE)
         plan, parts = decision.plan, self._parts
         parts.log('answer', **answer_record(decision.turn_id, plan))
@@ -148,11 +148,19 @@ class ReactStep:
             now.change_from(before.frames, settings.watch_radius) < settings.watch_share
         )
 
+    @property
+    def _is_restless(self) -> bool:
+        """True before a scene that changes again and again: then a call is let through."""
+        most = self._settings.watch_turns
+        return self._trial.stops_in_a_row >= most or self._stale_count >= most
+
     def _has_changed(self, decision: Decision) -> bool:
         """True if a change since the decision forbids to act on it."""
         settings = self._settings
+        if settings.watch != 'exact' or self._is_restless:
+            return False
         newer = self._parts.intake.fresh_frames(decision.taken_ns)
-        return settings.watch == 'exact' and newer is not None and (
+        return newer is not None and (
             decision.change_from(newer, settings.watch_radius) >= settings.watch_share
         )
 
@@ -168,6 +176,7 @@ class ReactStep:
             return self._start(call, decision, body)
         self._parts.log('objection', code=objection.code.value, reason=objection.reason)
         if objection.code is FailureCode.STALE:
+            self._stale_count += 1
             return self.observe(body.now_ns)
         return self._over(Effect(StepResult.REFUSED, objection.code, objection.reason), call)
 
@@ -186,9 +195,10 @@ class ReactStep:
         if not parts.tools.start(key, call, steps, decision.plan.latent, body):
             return self.observe(body.now_ns)
         memory = self._memory(Purpose.ACT, body.joints)
-        parts.watch.begin(decision, self._task.instruction, memory, body.joints)
+        if not self._is_restless:
+            parts.watch.begin(decision, self._task.instruction, memory, body.joints)
         self._states.enter(State.ACT)
-        self.call, self._since_ns = call, body.now_ns
+        self.call, self._since_ns, self._stale_count = call, body.now_ns, 0
         over = self._act(body)
         first = parts.runner.newest
         if trace is not None and trace.turn_id == decision.turn_id and first is not None:
@@ -223,23 +233,21 @@ class ReactStep:
         assert self.call is not None
         self._parts.log('revised', reason=revision.reason, turn_id=(
             revision.decision.turn_id if revision.decision else ''))
+        is_low = self._parts.runner.index > 0
         effect = self._parts.tools.cancel(body, FailureCode.REVISED, revision.reason)
         if effect is None or effect.result is StepResult.FAILED:
             effect = Effect(StepResult.STOPPED, FailureCode.REVISED, revision.reason)
         if effect.result is not StepResult.STOPPED:
             return self._over(effect)
         self._record(self.call, effect)
-        self._revised, self._since_ns = revision.decision, body.now_ns
+        self._halt, self._since_ns = Halted(revision.decision, is_low), body.now_ns
         self._states.enter(State.HOLD)
         return None
 
     def _await_rest(self, body: Body, rest_since_ns: int | None) -> StepOver | None:
         """Go on once the arm stands still."""
         brakes = body.now_ns - self._since_ns <= to_ns(_BRAKE_S)
-        if rest_since_ns is None and brakes:
-            return None
-        decision, self._revised = self._revised, None
-        return self.observe(body.now_ns) if decision is None else self._propose(decision, body)
+        return None if rest_since_ns is None and brakes else self._halt
 
     def _over(self, effect: Effect, call: ToolCall | None = None) -> StepOver:
         """Write down what came of a call."""

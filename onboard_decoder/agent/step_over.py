@@ -3,16 +3,9 @@
 
 from dataclasses import dataclass
 
+from onboard_decoder.agent.decision import Decision
 from onboard_decoder.agent.effects import Effect
 from onboard_decoder.agent.task_result import TrialEnd
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One instruction; ``number`` tells tasks of one robot apart."""
-
-    number: int
-    instruction: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +18,17 @@ class Stepped:
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """The backbone says that the goal is reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Halted:
+    """The arm stands, having touched nothing.
+
+    ``decision`` is to be taken up, None: look anew; ``is_low``: the hand is among the things.
+    """
+
+    decision: Decision | None
+    is_low: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +47,4 @@ class Enough:
     is_final: bool = False
 
 
-StepOver = Stepped | Claimed | Stopped | Enough
+StepOver = Stepped | Claimed | Halted | Stopped | Enough

@@ -59,6 +59,14 @@ class FailureCode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Task:
+    """One instruction; ``number`` tells tasks of one robot apart."""
+
+    number: int
+    instruction: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskResult:
     """A task that is over.
 

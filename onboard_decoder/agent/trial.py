@@ -60,6 +60,16 @@ class Trial:
         return bool(asked) and asked[-1] is StepResult.UNANSWERED
 
     @property
+    def stops_in_a_row(self) -> int:
+        """How many of the newest calls were stopped before contact."""
+        count = 0
+        for entry in reversed(self.entries):
+            if entry.result is not StepResult.STOPPED:
+                break
+            count += 1
+        return count
+
+    @property
     def last_failure(self) -> HistoryEntry | None:
         """The newest step that failed, None if none did."""
         failed = [entry for entry in self.entries if _has_failed(entry.result)]

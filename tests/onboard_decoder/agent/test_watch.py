@@ -6,7 +6,16 @@ from onboard_decoder.planner_port import Link
 from onboard_decoder.task_memory import Manner, Purpose
 import pytest
 
-from tests.onboard_decoder.agent.react_world import DONE, grasp, LOOK, place, PUT, ReactWorld, YES
+from tests.onboard_decoder.agent.react_world import (
+    DONE,
+    grasp,
+    LOOK,
+    place,
+    push,
+    PUT,
+    ReactWorld,
+    YES,
+)
 from tests.onboard_decoder.gantry import gantry
 
 TARGETS = [[0.5, 0.1], [0.5, 0.14]]
@@ -178,3 +187,40 @@ def test_a_watch_is_over_at_contact(manifest):
     assert world.results() == [('grasp', 'held')]
     assert not world.events('change_seen')
     assert world.port.scripts[Purpose.CHECK] == [YES]
+
+
+def test_from_among_the_things_the_arm_goes_up_before_it_goes_elsewhere(manifest):
+    """A push that is stopped low: lift first, then the newer choice."""
+    farther = replace(push(), steps=tuple(
+        replace(step, point=(0.5, 0.5), target_in_base_m=step.target_in_base_m and (
+            step.target_in_base_m[0], 0.16, step.target_in_base_m[2]))
+        for step in push().steps))
+    near = replace(push(), steps=tuple(replace(s, point=(0.5, 0.5)) for s in push().steps))
+    world = make(manifest, 'repair', [near, DONE])
+    world.port.revisions = [farther]
+    world.robot.ask(PUT)
+    world.run(lambda robot: robot.status().step_index == 1 and world.arm.positions[2] < 0.15)
+    move_the_thing(world)
+    world.until_state('hold')
+    heights = []
+    world.each_step = lambda world: heights.append(world.arm.positions[2])
+    world.run(lambda robot: len(world.results()) == 2)
+
+    assert world.results() == [('push', 'stopped'), ('push', 'pushed')]
+    assert world.events('retreat')[0]['skills'] == ['lift']
+    assert max(heights) > 0.2
+
+
+def test_stops_one_after_the_other_come_to_an_end(manifest):
+    """In mode exact, before a scene that never rests: after some stops a call is let through."""
+    acts = [lambda turn: DONE if turn.memory.hand_holds else grasp()]
+    world = make(manifest, 'exact', acts, watch_turns=3)
+    world.each_step = lambda world: move_the_thing(
+        world, world.clock.now_ns() // 20_000_000 * 83 % 256)
+    world.robot.ask('pick the red cube')
+    world.run(limit_s=120)
+
+    results = world.results()
+    assert results == [('grasp', 'stopped')] * (len(results) - 1) + [('grasp', 'held')]
+    assert len(results) <= 4
+    assert len(world.events('objection')) <= 9
