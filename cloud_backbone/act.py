@@ -124,17 +124,20 @@ SPELLED = Symbols(lambda word: f'"{word}"', '"<" /0[0-9][0-9]|1[01][0-9]|12[0-7]
 
 
 def act_grammar(
-    vocabulary: Vocabulary, hand_holds: bool, symbols: Symbols, refusable: bool = True
+    vocabulary: Vocabulary, hand_holds: bool, symbols: Symbols, refusable: bool = True,
+    held: Thing | None = None,
 ) -> str:
     """Return the Lark grammar of the acts that make sense with an empty or a full hand.
 
-    Unless ``refusable``, no act says that the thing is not there.
+    Unless ``refusable``, no act says that the thing is not there. Where it is known what is
+    ``held``, a full hand holds nothing else.
     """
     written = _held if hand_holds else _seen
     rules = {
         f'{kind.name}_{colour}': written(kind, colour, vocabulary)
         for kind in vocabulary.kinds.values() if kind.graspable
         for colour in kind.colours
+        if not hand_holds or held in (None, Thing(colour, kind.name))
     }
     if refusable and not hand_holds:
         names = ' | '.join(vocabulary.kinds)

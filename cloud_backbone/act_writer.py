@@ -15,6 +15,7 @@ from cloud_backbone.agent_words import HOLDING, Lesson
 from cloud_backbone.constrained_decoding import locate, PlanLanguage
 from cloud_backbone.plan_grammar import bin_of, value_of
 from cloud_backbone.plan_guess import best_guess
+from cloud_backbone.plan_vocabulary import Thing
 import torch
 from torch import Tensor
 
@@ -27,10 +28,12 @@ class ActWriter:
         hand_holds: whether the gripper holds something; acts must fit.
         is_over: write a lesson instead of an act.
         refusable: whether the act may say that the thing is not there.
+        held: what is in the gripper, if that is known.
     """
 
     def __init__(
-        self, language: PlanLanguage, hand_holds: bool, is_over: bool, refusable: bool = True
+        self, language: PlanLanguage, hand_holds: bool, is_over: bool, refusable: bool = True,
+        held: Thing | None = None,
     ) -> None:
         self.draft: Act | Lesson | None = None
         self.probabilities: list[float] = []
@@ -39,7 +42,7 @@ class ActWriter:
         codec, vocabulary = language.codec, language.vocabulary
         grammar = (
             lesson_grammar(vocabulary, codec.symbols) if is_over
-            else act_grammar(vocabulary, hand_holds, codec.symbols, refusable)
+            else act_grammar(vocabulary, hand_holds, codec.symbols, refusable, held)
         )
         self._matcher = codec.matcher(grammar)
         self._tokens: list[int] = []

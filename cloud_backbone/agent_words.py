@@ -7,6 +7,7 @@ spell: angle brackets are taken out of instructions. Knows no tokenizer, no imag
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 import re
@@ -71,6 +72,15 @@ def entry_text(entry: HistoryEntry, vocabulary: Vocabulary) -> str:
     name = call.target_name if call.tool in (Tool.PLACE, Tool.STACK, Tool.PUSH) else name
     named = f' the {vocabulary.thing(name)}' if name else ''
     return f'{DID}<{call.tool.value}>{named}{manner_text(call.manner)}<{entry.result.value}>'
+
+
+def held_thing(entries: Sequence[HistoryEntry], vocabulary: Vocabulary) -> Thing | None:
+    """Return what was grasped last and held; None where the history does not tell."""
+    for entry in reversed(entries):
+        if entry.result is StepResult.HELD:
+            name = entry.call.object_name
+            return vocabulary.thing(name) if name in map(str, vocabulary.things) else None
+    return None
 
 
 def manner_text(manner: Manner) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from cloud_backbone.act_writer import ActWriter
 from cloud_backbone.action_plan import Certificate
-from cloud_backbone.agent_words import Lesson
+from cloud_backbone.agent_words import held_thing, Lesson
 from cloud_backbone.cache_rows import CacheRows, keep_first
 from cloud_backbone.constrained_decoding import PlanWriter
 from cloud_backbone.draft_check import as_seen, contradicts, Draft, fault_in, hint_of
@@ -150,7 +150,8 @@ class PlanGenerator:
         if memory is None:
             return PlanWriter(language, strict, refusable)
         is_over = memory.purpose is Purpose.REFLECT
-        return ActWriter(language, memory.hand_holds, is_over, refusable)
+        held = held_thing(memory.entries, language.vocabulary)
+        return ActWriter(language, memory.hand_holds, is_over, refusable, held)
 
     def _predict(
         self,

@@ -86,6 +86,18 @@ def test_the_grammar_refuses_what_makes_no_sense(act: Act) -> None:
     assert CODEC.matcher(grammar).count_valid(tokens) < len(tokens)
 
 
+def test_a_full_hand_holds_what_it_is_known_to_hold() -> None:
+    """Where it is known what is held, no act names another thing in its place."""
+    grammar = act_grammar(VOCABULARY, True, CODEC.symbols, held=A)
+    for thing in (A, Thing('red', 'ball'), Thing('green', 'cube')):
+        for act in (
+            Act(Tool.PLACE, thing, B, None, THERE, holding=True),
+            Act(Tool.RELEASE, thing, holding=True),
+        ):
+            tokens = CODEC.encode(compose_act(act))
+            assert (CODEC.matcher(grammar).count_valid(tokens) == len(tokens)) == (thing == A)
+
+
 def test_without_refusals_no_act_says_that_nothing_is_there() -> None:
     """Where the eyes see the thing, the model cannot deny it."""
     grammar = act_grammar(VOCABULARY, False, CODEC.symbols, refusable=False)

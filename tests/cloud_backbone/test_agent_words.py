@@ -5,6 +5,7 @@ from cloud_backbone.agent_words import (
     AGENT_TOKENS,
     entry_text,
     Fact,
+    held_thing,
     Lesson,
     lesson_text,
     read_lesson,
@@ -24,6 +25,21 @@ def test_every_word_of_a_memory_is_a_token_of_its_own() -> None:
     assert words <= set(AGENT_TOKENS)
     assert len(set(AGENT_TOKENS)) == len(AGENT_TOKENS)
     assert all(f'<{tool.value}>' in SYSTEM for tool in Tool)
+
+
+def test_the_history_tells_what_is_held() -> None:
+    """What was grasped and held last is held; misses and foreign names tell nothing."""
+    entries = [
+        HistoryEntry(number, ToolCall(Tool.GRASP, name), result)
+        for number, (name, result) in enumerate([
+            ('blue ball', StepResult.HELD), ('red cube', StepResult.HELD),
+            ('green cube', StepResult.MISSED),
+        ], 1)
+    ]
+    assert held_thing(entries, VOCABULARY) == Thing('red', 'cube')
+    assert held_thing(entries[2:], VOCABULARY) is None
+    strange = HistoryEntry(4, ToolCall(Tool.GRASP, 'pink elephant'), StepResult.HELD)
+    assert held_thing([*entries, strange], VOCABULARY) is None
 
 
 def test_an_entry_names_what_was_handled_or_where_it_went() -> None:
