@@ -24,6 +24,7 @@ from cloud_backbone.kv_cache.kv_store import KVStore
 from cloud_backbone.kv_cache.model_biases import bias_of, spots_of
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 LEARNED = 8
@@ -220,6 +221,13 @@ def _attend_exactly(row: KVRow, module: Any, fresh: Fresh) -> Tensor:
     elif allowed is not None:
         past = allowed.new_ones(tokens, slots - tokens)
         allowed = torch.cat([past, allowed], 1)
+    if allowed is not None and key.device.type == 'cpu':
+        # The library repeats keys and values for each query head first; the bits are the same.
+        mixed = F.scaled_dot_product_attention(
+            fresh.query[None], key[None], value[None], allowed[None, None],
+            scale=fresh.scaling, enable_gqa=True,
+        )
+        return mixed[0].transpose(0, 1)
     output, _ = sdpa_attention_forward(
         module, fresh.query[None], key[None], value[None],
         None if allowed is None else allowed[None, None], scaling=fresh.scaling,
