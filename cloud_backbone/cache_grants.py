@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may have how much of the cache: one pool, and what was promised of it to each session.
 
-A session is let in only if its most fits beside what is promised to the others, so that no turn
-of a session that is in finds the pool full. Knows policies, bytes and hellos; knows no turn.
+A session is let in only if its most fits beside what is promised to the others, so that no single
+question of a session that is in finds the pool full. A long memory may: then caches that are
+needed last are moved out. Knows policies, bytes and hellos; knows no turn.
 """
 
 from __future__ import annotations

@@ -7,10 +7,12 @@ import itertools
 import os
 from pathlib import Path
 import shutil
+import threading
 import time
 
 from cloud_backbone.config import BackboneConfig, CacheConfig, LimitsConfig
 from cloud_backbone.errors import StartError
+from cloud_backbone.kv_state.journal import Journal
 from cloud_backbone.session_shelf import SessionShelf
 import grpc
 from protos import plan_pb2, planner_pb2
@@ -319,3 +321,25 @@ def test_a_session_that_no_pool_could_hold_is_told_so(tmp_path: Path) -> None:
             assert error.remedy == planner_pb2.REMEDY_RETRY_CALL
             assert 'bytes of cache are wanted' in error.message
             assert ask(client, None, 2).WhichOneof('result') == 'plan'
+
+
+def test_a_slow_disk_blocks_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a journal waits for its disk, other calls are answered at once."""
+    with served(tmp_path) as server, RawClient(server.address) as client:
+        client.hello()
+        append = Journal.append
+        waiting, goes_on = threading.Event(), threading.Event()
+
+        def slow(journal: Journal, record: object) -> None:
+            waiting.set()
+            assert goes_on.wait(20)
+            append(journal, record)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Journal, 'append', slow)
+        client.send_turn(client.turn(memory=memory(0, 1)))
+        assert waiting.wait(20)
+        client.stub.ClockSync(planner_pb2.ClockSyncRequest(), timeout=10)
+        goes_on.set()
+        assert client.receive().turn_answer.known_entry_count == 1
