@@ -4,8 +4,9 @@
 Publishes joint_states, camera/image_raw, camera/image_raw/compressed, camera/camera_info,
 task/state (the simulator's truth as JSON, for tests and demonstrations only) and, on demand,
 /clock. Takes joint_trajectory_controller/joint_trajectory or
-forward_position_controller/commands (order of the manifest's joints). Service ~/reset draws the
-scene anew from the present parameters. Parameters: `sim.node_parameters_ros`.
+forward_position_controller/commands (order of the manifest's joints). A simulated person hears
+question and answers on answer (both std_msgs/String). Service ~/reset draws the scene anew from
+the present parameters. Parameters: `sim.node_parameters_ros`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from sim.errors import CommandError, SimError
 from sim.mujoco_arm import JointReading, MujocoArm
 from sim.node_parameters_ros import declare
 from sim.simulation_loop import Outputs, Periods, SimulationLoop
+from sim.surroundings import ANY_FITS, named_mishap
 from sim.tasks import draw_task
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
@@ -66,6 +68,7 @@ class ArmNode(Node):
         self.create_subscription(
             Float64MultiArray, 'forward_position_controller/commands', self._move, 1
         )
+        self.create_subscription(String, 'question', self._hear, 10)
         self.create_service(Trigger, '~/reset', self._reset)
         self._thread = threading.Thread(target=self._run, name='simulation', daemon=True)
         self._thread.start()
@@ -84,6 +87,7 @@ class ArmNode(Node):
         self._image = self.create_publisher(Image, 'camera/image_raw', 1)
         self._jpeg = self.create_publisher(CompressedImage, 'camera/image_raw/compressed', 1)
         self._info = self.create_publisher(CameraInfo, 'camera/camera_info', 1)
+        self._said = self.create_publisher(String, 'answer', 10)
         keep = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         self._state = self.create_publisher(String, 'task/state', keep)
         self._clock_topic = self.create_publisher(Clock, '/clock', 10) if self._use_clock else None
@@ -91,7 +95,8 @@ class ArmNode(Node):
     def _run(self) -> None:
         """Body of the simulation's thread; a failure there ends the node."""
         outputs = Outputs(
-            self._publish_joints, self._publish_picture, self._publish_state, self._is_watched
+            self._publish_joints, self._publish_picture, self._publish_state, self._is_watched,
+            self._say,
         )
         try:
             self._loop.run(outputs, lambda: float(self._value('real_time_factor')))
@@ -151,18 +156,27 @@ class ArmNode(Node):
         except CommandError as fault:
             self._log.warning(str(fault), throttle_duration_sec=WARN_PERIOD_S)
 
+    def _hear(self, message: String) -> None:
+        if self._value('person'):
+            self._loop.ask(message.data)
+
+    def _say(self, answer: str) -> None:
+        self._said.publish(String(data=answer))
+
     def _draw(self) -> str:
         """Draw scene and task from the present parameters; returns words about them."""
-        seed = int(self._value('scene_seed'))
+        seed, mishap = int(self._value('scene_seed')), str(self._value('mishap'))
+        any_kind = None if mishap == 'none' else ANY_FITS
         scene, task = draw_task(
             seed,
             self._value('split'),
             self._value('wording'),
-            self._value('task') or None,
+            self._value('task') or any_kind,
             self._value('axis'),
         )
-        self._loop.reset(scene, task, seed)
-        return f'scene {seed}: {task.kind}, {task.instruction!r}'
+        self._loop.reset(scene, task, seed, named_mishap(mishap, seed, task))
+        trouble = '' if mishap == 'none' else f', with a mishap: {mishap}'
+        return f'scene {seed}: {task.kind}, {task.instruction!r}{trouble}'
 
     def _reset(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         try:

@@ -12,6 +12,7 @@ from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescri
 from rclpy.node import Node
 from sim.instructions import Wording
 from sim.scene import SPLITS
+from sim.surroundings import NAMES
 from sim.tasks import TASK_KINDS
 from sim.variation import AXES
 
@@ -36,6 +37,10 @@ PARAMETERS = (
     Parameter('split', 'train', f'Scenes to draw from: {", ".join(SPLITS)}.'),
     Parameter('wording', 'known', f'Sentences to draw from: {", ".join(get_args(Wording))}.'),
     Parameter('axis', 'none', f'What differs from training: {", ".join(AXES)}.'),
+    Parameter(
+        'mishap', 'none', f'What goes wrong: {", ".join(NAMES)}. The task is put unless named.'
+    ),
+    Parameter('person', True, 'Somebody beside the table answers questions.'),
     Parameter(
         'real_time_factor', 1.0,
         'Simulated seconds per second; 0 runs as fast as possible.', 0.0, 100.0,

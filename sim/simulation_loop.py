@@ -13,14 +13,20 @@ import threading
 import time
 
 from sim.camera import Image
+from sim.mishaps import Mishap, prepare
 from sim.mujoco_arm import JointReading, MujocoArm
 from sim.pacer import Pacer
 from sim.scene import SceneSpec
+from sim.surroundings import Surroundings
 from sim.tasks import Task
 from sim.trajectory import check_values, TrajectoryFollower, TrajectoryPoint
 
 LONGEST_CHUNK_S = 0.01
 SHORTEST_MOVE_S, LONGEST_MOVE_S = 0.005, 0.04
+
+
+def _unheard(_: str) -> None:
+    """Let what the person says be lost."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,7 @@ class Outputs:
     picture: Callable[[Image], None]
     state: Callable[[dict[str, object]], None]
     wants_pictures: Callable[[], bool]
+    answer: Callable[[str], None] = _unheard
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,7 @@ class SimulationLoop:
         self._stopping = threading.Event()
         self._follower = TrajectoryFollower(arm.joint_names, list(arm.positions))
         self._task: Task | None = None
+        self._around: Surroundings | None = None
         self._scene_seed = 0
         self._offset_s = 0.0
         self._first_success_s: float | None = None
@@ -64,11 +72,23 @@ class SimulationLoop:
         self.time_s = 0.0
         self.lost_s = 0.0
 
-    def reset(self, scene: SceneSpec, task: Task, scene_seed: int) -> None:
-        """Show a scene with its task; commands from before are forgotten."""
+    def reset(
+        self, scene: SceneSpec, task: Task, scene_seed: int, mishap: Mishap | None = None
+    ) -> None:
+        """Show a scene with its task; commands and questions from before are forgotten.
+
+        Args:
+            scene: as drawn; it is prepared for the mishap here.
+            task: what is to be done in it.
+            scene_seed: for the record.
+            mishap: what goes wrong; None: nothing does.
+        """
+        mishap = mishap or Mishap('none', scene_seed, task.a, task.b)
+        scene = prepare(scene, mishap)
         with self._lock:
             self._offset_s = self.time_s
             self._arm.reset(scene)
+            self._around = Surroundings(self._arm, mishap)
             self._task, self._scene_seed = task, scene_seed
             self._first_success_s = None
             self._follower.hold(scene.joints)
@@ -101,11 +121,17 @@ class SimulationLoop:
             point = TrajectoryPoint(period_s, values)
             self._follower.replace(self._arm.joint_names, [point], now_s, now_s)
 
+    def ask(self, question: str) -> None:
+        """Ask the person beside the table; what they say is an output."""
+        with self._lock:
+            if self._around is not None:
+                self._around.ask(question)
+
     def state(self) -> dict[str, object]:
         """The simulator's truth about the task, for tests and demonstrations only."""
         with self._lock:
-            task, arm = self._task, self._arm
-            if task is None:
+            task, arm, around = self._task, self._arm, self._around
+            if task is None or around is None:
                 return {}
             success = task.success(arm)
             if success and self._first_success_s is None:
@@ -119,6 +145,9 @@ class SimulationLoop:
                 'success': success,
                 'first_success_s': self._first_success_s,
                 'time_s': round(arm.time_s, 3),
+                'mishap': around.mishap.kind,
+                'mishap_s': around.mischief.happened_s,
+                'questions': len(around.person.questions),
                 'a': scene.entities[task.a].name if task.a >= 0 else None,
                 'b': scene.entities[task.b].name if task.b >= 0 else None,
                 'entities': {
@@ -141,6 +170,9 @@ class SimulationLoop:
         while not self._stopping.is_set():
             self._step(period_s)
             outputs.joints(self._reading())
+            answer = self._answer()
+            if answer is not None:
+                outputs.answer(answer)
             if self.time_s >= due['picture'] and outputs.wants_pictures():
                 due['picture'] = _next(due['picture'], self.time_s, self._periods.picture_s)
                 outputs.picture(self.picture())
@@ -168,6 +200,10 @@ class SimulationLoop:
             reading = self._arm.read()
             return JointReading(self.time_s, reading.positions, reading.velocities)
 
+    def _answer(self) -> str | None:
+        with self._lock:
+            return self._around.answer() if self._around is not None else None
+
     def _step(self, seconds: float) -> None:
         """Advance by short chunks, each towards where the joints shall be at its end."""
         count = max(1, round(seconds / LONGEST_CHUNK_S))
@@ -176,6 +212,8 @@ class SimulationLoop:
             with self._lock:
                 self._arm.command(self._follower.at(self.time_s + chunk_s), chunk_s)
                 self._arm.advance(chunk_s)
+                if self._around is not None:
+                    self._around.step()
                 self.time_s = self._offset_s + self._arm.time_s
 
 

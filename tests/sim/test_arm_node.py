@@ -73,7 +73,9 @@ class Probe:
 
 @pytest.fixture(scope='module')
 def process():
-    process = start_node('task:=stack', 'scene_seed:=5', 'use_clock:=true')
+    process = start_node(
+        'task:=stack', 'scene_seed:=5', 'use_clock:=true', 'mishap:=blocked'
+    )
     yield process
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
@@ -161,6 +163,19 @@ def test_reset_brings_scene_and_arm_back(probe):
     assert 'tests and demonstrations only' in state['truth_of']
 
 
+def test_the_person_answers_on_a_topic(probe):
+    """A question is heard, answered a moment later, and counted in task/state."""
+    probe.listen(String, 'answer', 10)
+    publisher = probe.node.create_publisher(String, 'question', 10)
+    probe.until(lambda: publisher.get_subscription_count() > 0)
+    probe.until(lambda: probe.node.count_publishers('answer') > 0)
+    publisher.publish(String(data='please clear the place'))
+    probe.until(lambda: 'answer' in probe.newest)
+    assert probe.newest['answer'].data == 'yes'
+    probe.until(lambda: json.loads(probe.newest['task/state'].data)['questions'] == 1)
+    assert json.loads(probe.newest['task/state'].data)['mishap'] == 'blocked'
+
+
 def test_interrupts_end_the_node_cleanly(probe, process):
     """Two interrupts in a row, as a launch system sends them, end the node without an error."""
     process.send_signal(signal.SIGINT)
@@ -175,6 +190,14 @@ def test_parameters_out_of_range_are_refused():
     _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode != 0
     assert 'real_time_factor' in errors
+
+
+def test_an_unknown_mishap_is_refused():
+    """The start ends with the value and the mishaps that there are."""
+    process = start_node('mishap:=quake')
+    _, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode != 0
+    assert "'quake'; allowed: none, moved, dropped, blocked, slick, flat" in errors
 
 
 def test_sigterm_ends_the_node_cleanly():

@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
+import math
+from pathlib import Path
 import threading
 
 import pytest
+from sim.arm_geometry import ArmGeometry
 from sim.arm_pose import HOME, JOINTS
-from sim.errors import CommandError
+from sim.errors import CommandError, SceneError
 from sim.mujoco_arm import MujocoArm
+from sim.person import YES
 from sim.simulation_loop import Outputs, Periods, SimulationLoop
+from sim.surroundings import ANY_FITS, named_mishap, NAMES
 from sim.tasks import draw_task
 from sim.trajectory import TrajectoryPoint
+
+ROOT = Path(__file__).parents[2]
+GEOMETRY = ArmGeometry.from_urdf(ROOT / 'sim' / 'assets' / 'tendon_arm.urdf')
 
 
 class Record:
@@ -16,9 +24,14 @@ class Record:
     def __init__(self, loop, end_s, pictures=True):
         self.loop, self.end_s, self.watched = loop, end_s, pictures
         self.readings, self.pictures, self.states = [], [], []
+        self.answers, self.answered_s = [], None
         self.outputs = Outputs(
-            self.take, self.pictures.append, self.states.append, lambda: self.watched
+            self.take, self.pictures.append, self.states.append, lambda: self.watched, self.hear
         )
+
+    def hear(self, answer):
+        self.answers.append(answer)
+        self.answered_s = self.readings[-1].time_s
 
     def take(self, reading):
         self.readings.append(reading)
@@ -118,3 +131,66 @@ def test_stop_ends_a_paced_loop(loop):
     loop.stop()
     thread.join(timeout=10.0)
     assert not thread.is_alive()
+
+
+def reset_with(loop, name):
+    """Show a scene with a mishap; return scene and task."""
+    scene, task = draw_task(3, kind='put')
+    loop.reset(scene, task, 3, named_mishap(name, 3, task))
+    return scene, task
+
+
+def test_a_mishap_happens_to_the_running_arm(loop):
+    """A hand moves the thing once the fingers come near it, and the state says when."""
+    scene, task = reset_with(loop, 'moved')
+    thing = scene.entities[task.a]
+    above = GEOMETRY.joints([thing.x, thing.y, 0.1, 0.0])
+    assert (loop.state()['mishap'], loop.state()['mishap_s']) == ('moved', None)
+    loop.follow(JOINTS[:6], [TrajectoryPoint(1.5, list(above))])
+    run(loop, loop.time_s + 2.0, pictures=False)
+    state = loop.state()
+    assert 0.0 < state['mishap_s'] < 2.0
+    moved = state['entities'][thing.name]
+    assert max(abs(moved[0] - thing.x), abs(moved[1] - thing.y)) > 0.02
+
+
+def test_a_person_answers_after_a_moment_and_clears_the_place(loop):
+    """Asked about a taken place, they take away what stands there, and say so once."""
+    reset_with(loop, 'blocked')
+    before = loop.state()
+    loop.ask('is it free?')
+    record = run(loop, loop.time_s + 1.5, pictures=False)
+    assert record.answers == [YES]
+    assert 1.0 <= record.answered_s - before['time_s'] < 1.1
+    assert loop.state()['questions'] == 1
+    changed = [
+        name for name, spot in loop.state()['entities'].items()
+        if math.dist(spot, before['entities'][name]) > 0.05
+    ]
+    assert len(changed) == 1
+
+
+def test_a_reset_forgets_the_question(loop):
+    """Nobody answers what was asked in another scene."""
+    reset_with(loop, 'blocked')
+    loop.ask('is it free?')
+    reset_with(loop, 'blocked')
+    assert run(loop, loop.time_s + 1.5, pictures=False).answers == []
+
+
+def test_a_mishap_that_cannot_be_is_refused_with_those_that_can():
+    """The error names the value and what is allowed."""
+    _, task = draw_task(3, kind='put')
+    with pytest.raises(SceneError, match="'quake'; allowed: none, moved, dropped, blocked"):
+        named_mishap('quake', 3, task)
+    _, task = draw_task(3, kind='push')
+    with pytest.raises(SceneError, match="'blocked' is 'push'; allowed: put, stack"):
+        named_mishap('blocked', 3, task)
+    assert named_mishap('moved', 3, task).kind == 'moved'
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_any_mishap_fits_the_task_that_is_taken_with_none_named(name):
+    """A mishap without a kind of task always finds one."""
+    _, task = draw_task(3, kind=ANY_FITS)
+    assert named_mishap(name, 3, task).kind == name
