@@ -61,6 +61,9 @@ class Arm:
             lambda message: self.mirror.command(np.array(message.data)), 1)
         node.create_subscription(
             String, 'status', lambda m: self.statuses.append(json.loads(m.data)), 10)
+        self.questions = []
+        self._answered = node.create_publisher(String, 'answer', 1)
+        node.create_subscription(String, 'question', lambda m: self.questions.append(m.data), 10)
         node.create_subscription(DiagnosticArray, '/diagnostics', self.diagnostics.append, 10)
         self._began_ns = time.monotonic_ns() if simulates_time else 0
         self._clock = node.create_publisher(Clock, '/clock', 10) if simulates_time else None
@@ -72,6 +75,10 @@ class Arm:
         self.spin_until(lambda: self._said.get_subscription_count() > 0)
         self.statuses.clear()
         self._said.publish(String(data=text))
+
+    def answer(self, text):
+        """Answer the robot's question."""
+        self._answered.publish(String(data=text))
 
     def spin_until(self, condition):
         """Wait, while another thread spins."""

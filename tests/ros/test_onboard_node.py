@@ -6,6 +6,7 @@ import time
 import numpy as np
 from onboard_decoder import parameters_ros
 from onboard_decoder.config import RobotSettings
+from protos import plan_pb2, planner_pb2
 import pytest
 from std_srvs.srv import Trigger
 import yaml
@@ -49,6 +50,27 @@ def test_an_instruction_on_a_topic_becomes_a_task_done(make, tmp_path):
     total = sum(v for name, v in first['stages_ns'].items() if name != 'motion_onset')
     assert abs(first['wall_ns'] - total) < 2_000_000
     assert set(first['stages_ns']) >= {'capture', 'encode', 'uplink', 'decoder', 'publish'}
+
+
+def test_a_question_of_the_agent_is_answered_on_a_topic(make):
+    """Published once, shown in the status, answered by a person, told to the backbone."""
+    ask = plan_pb2.ActionPlan(outcome=plan_pb2.PLAN_OUTCOME_ASK, call=plan_pb2.ToolCall(
+        tool='TOOL_ASK', question='Can you clear the blue bin?'))
+    stop = plan_pb2.ActionPlan(
+        outcome=plan_pb2.PLAN_OUTCOME_REFUSED, reason='It is enough.',
+        call=plan_pb2.ToolCall(tool='TOOL_STOP'))
+    world = make(answers=[ask, stop], **{'agent.mode': 'react'})
+    world.arm.say('put it there')
+    world.arm.spin_until(lambda: world.arm.questions)
+    world.arm.spin_until(lambda: world.arm.statuses[-1]['question'])
+    world.arm.answer('yes')
+
+    result = world.arm.result()
+
+    assert world.arm.questions == ['Can you clear the blue bin?']
+    assert (result['outcome'], result['end']) == ('refused', 'refused')
+    entry = world.planner.turns[1].memory.entries[0]
+    assert entry.result == planner_pb2.STEP_RESULT_CLEARED
 
 
 def test_every_trajectory_ends_at_rest(make):

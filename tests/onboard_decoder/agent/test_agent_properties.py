@@ -73,8 +73,9 @@ def check_memories(world):
 
 
 def check_motion(world):
-    """Commands stay within the limits of the joints."""
+    """Every period has its command, within the limits of the joints."""
     commands = np.array(world.arm.commands)
+    assert len(commands) == (world.clock.now_ns() - to_ns(100.0)) // world.period_ns
     speed = np.abs(np.diff(commands, axis=0)) / world.robot.manifest.control_period_s
     assert (speed <= world.robot.manifest.column('max_velocity') + 1e-6).all()
 
