@@ -17,6 +17,7 @@ from cloud_backbone.errors import StartError
 from cloud_backbone.kv_state.errors import Corrupt
 from cloud_backbone.kv_state.fingerprint import digest_of_tokenizer
 from cloud_backbone.kv_state.journal import MAGIC, read_journal
+from cloud_backbone.kv_state.journalled_state import TOKENIZER
 from cloud_backbone.kv_state.snapshot import ENDING, load_snapshot, Snapshot, TOKENS_ONLY
 from cloud_backbone.model.checkpoint_files import load_processor
 from rich.console import Console
@@ -28,6 +29,8 @@ TEXT = 72
 """Characters of a text that are shown."""
 NUMBERS = 8
 """Numbers of a list that are shown."""
+TOKENS = ('tokens', 'history', 'scene')
+"""Keys of token ids in the words of an operation."""
 FAILED = 1
 Decode = Callable[[Sequence[int]], str]
 
@@ -51,7 +54,7 @@ def run(path: Path, checkpoint: Path | None = None) -> int:
             if file.suffix == ENDING:
                 damaged += _show_snapshot(console, load_snapshot(file), texts)
             else:
-                _show_journal(console, file)
+                _show_journal(console, file, texts)
         except Corrupt as error:
             console.print(f'  [red]{escape(str(error))}[/]')
             damaged += 1
@@ -113,19 +116,19 @@ def _show_snapshot(console: Console, snapshot: Snapshot, texts: Texts) -> int:
     )
     console.print(
         f'  policy {made_with["cache_policy"]}, {made_with["dtype"]}, {made_with["library"]}, '
-        f'weights {made_with["weights"][:12]}', highlight=False,
+        f'weights {made_with["weights"][:12]}', highlight=False, soft_wrap=True,
     )
     for note in (meta.get(TOKENS_ONLY) and f'tokens only, {meta[TOKENS_ONLY]}',
                  meta['reason'] and f'not all computed: {meta["reason"]}', no_text):
         if note:
-            console.print(f'  {escape(note)}', highlight=False)
+            console.print(f'  {escape(note)}', highlight=False, soft_wrap=True)
     console.print(_segments(meta['segments'], decode))
     kinds = _bytes_by_kind(snapshot)
     console.print('  bytes: ' + ', '.join(f'{name} {count:,}' for name, count in kinds.items()))
     for name in snapshot.damaged:
         console.print(f'  [red]tensor {escape(name)} is damaged: its checksum does not fit[/]')
     if meta['words']:
-        console.print(f'  words: {escape(_short(meta["words"]))}', highlight=False)
+        console.print(f'  words: {escape(_short(meta["words"], _numbers))}', highlight=False)
     return len(snapshot.damaged)
 
 
@@ -154,28 +157,33 @@ def _bytes_by_kind(snapshot: Snapshot) -> dict[str, int]:
     return found
 
 
-def _show_journal(console: Console, file: Path) -> None:
+def _show_journal(console: Console, file: Path, texts: Texts) -> None:
     reading = read_journal(file)
+    decode, _ = texts.of(str(reading.head.get(TOKENIZER)))
     torn = file.stat().st_size - reading.whole
     end = f'; the last {torn} bytes are of a torn record, which counts as never written' \
         if torn else ''
     console.print(f'  journal of {len(reading.records)} records{end}')
     for number, record in enumerate((reading.head, *reading.records)):
-        console.print(f'  {number:>5}  {escape(_short(record))}', highlight=False, soft_wrap=True)
+        line = f'  {number:>5}  {escape(_short(record, decode))}'
+        console.print(line, highlight=False, soft_wrap=True)
 
 
-def _short(words: Any) -> str:
-    """Return words on one line, long lists and texts cut."""
-    return json.dumps(_pruned(words), ensure_ascii=False)
+def _short(words: Any, decode: Decode) -> str:
+    """Return words on one line, long lists and texts cut, token ids as text."""
+    return json.dumps(_pruned(words, decode), ensure_ascii=False)
 
 
-def _pruned(words: Any) -> Any:
+def _pruned(words: Any, decode: Decode) -> Any:
     if isinstance(words, Mapping):
-        return {key: _pruned(value) for key, value in words.items()}
+        return {
+            key: _cut(decode(value)) if key in TOKENS and isinstance(value, list)
+            else _pruned(value, decode) for key, value in words.items()
+        }
     if isinstance(words, (list, tuple)):
         if len(words) > NUMBERS and all(isinstance(one, int) for one in words):
             return _numbers(words)
-        return [_pruned(one) for one in words]
+        return [_pruned(one, decode) for one in words]
     return _cut(words) if isinstance(words, str) else words
 
 

@@ -31,6 +31,8 @@ LOG = logging.getLogger(__name__)
 CHECKPOINT_STEPS = 64
 """Steps after which the journal makes way for a snapshot."""
 STEP, ANSWER, FAILED = 'step', 'answer', 'failed'
+TOKENIZER = 'tokenizer'
+"""Key of the journal's head: whose token ids its steps are of."""
 
 
 @dataclass
@@ -59,7 +61,7 @@ class JournalledState:
             FingerprintMismatch: see ``restore``.
             StoreError: another process has the folder, or the disk refused.
         """
-        folder, found = StateFolder.open(path)
+        folder, found = StateFolder.open(path, {TOKENIZER: target.fingerprint.tokenizer})
         try:
             if found.snapshot is None:
                 state = KVState(

@@ -49,14 +49,21 @@ class StateFolder:
     """The folder of one session; made by ``open``."""
 
     def __init__(
-        self, path: Path, lock: int, generation: int, journal: Journal, epoch: int
+        self, path: Path, lock: int, generation: int, journal: Journal, epoch: int,
+        about: Record,
     ) -> None:
         self.path, self.generation, self.epoch = path, generation, epoch
-        self._lock, self._journal = lock, journal
+        self._lock, self._journal, self._about = lock, journal, about
 
     @classmethod
-    def open(cls, path: Path) -> tuple[StateFolder, Found]:
+    def open(
+        cls, path: Path, about: Mapping[str, Any] | None = None
+    ) -> tuple[StateFolder, Found]:
         """Take up a folder, or make it; a torn last record is cut off.
+
+        Args:
+            path: of the folder.
+            about: words for whoever reads a journal, in the head of each new one.
 
         Raises:
             Corrupt: a record, or the header of the snapshot, is damaged; nothing is changed.
@@ -66,14 +73,14 @@ class StateFolder:
         try:
             generation = max(_generations(path), default=0)
             snapshot = load_snapshot(_snapshot(path, generation)) if generation else None
-            journal, epoch, records = _take_up(path, generation, snapshot)
+            journal, epoch, records = _take_up(path, generation, dict(about or {}))
         except FileNotFoundError as error:
             os.close(lock)
             raise Corrupt(str(path), f'it has a journal but lacks {error.filename}') from error
         except BaseException:
             os.close(lock)
             raise
-        folder = cls(path, lock, generation, journal, epoch)
+        folder = cls(path, lock, generation, journal, epoch, dict(about or {}))
         folder._clean()
         return folder, Found(snapshot, records)
 
@@ -115,7 +122,8 @@ class StateFolder:
         """
         after = self.generation + 1
         write_whole(_snapshot(self.path, after), snapshot.parts())
-        journal = Journal.create(self.path / f'{JOURNAL}{after}', {EPOCH: self.epoch})
+        head = {**self._about, EPOCH: self.epoch}
+        journal = Journal.create(self.path / f'{JOURNAL}{after}', head)
         self._journal.close()
         self._journal, self.generation = journal, after
         self._clean()
@@ -144,12 +152,12 @@ class StateFolder:
 
 
 def _take_up(
-    path: Path, generation: int, snapshot: Snapshot | None
+    path: Path, generation: int, about: Record
 ) -> tuple[Journal, int, tuple[Record, ...]]:
     """Open the journal and begin an epoch in it; return its records without those of epochs."""
     file = path / f'{JOURNAL}{generation}'
     if not generation and not file.exists():
-        return Journal.create(file, {EPOCH: 1}), 1, ()
+        return Journal.create(file, {**about, EPOCH: 1}), 1, ()
     journal, reading = Journal.open(file)
     epochs = [reading.head[EPOCH], *(one[EPOCH] for one in reading.records if EPOCH in one)]
     epoch = max(epochs) + 1

@@ -43,7 +43,8 @@ def folder(tiny_checkpoint: Path, tmp_path: Path) -> Path:
     scratch = tokenizer.encode(SCRATCH, add_special_tokens=False)
     one.step(1, Operation('append', {'name': 'scratch', 'tokens': scratch, 'epoch': 4}))
     one.checkpoint()
-    one.step(2, Operation('append', {'name': 'scratch', 'tokens': [5] * 20}))
+    blue = tokenizer.encode(' the blue bin', add_special_tokens=False)
+    one.step(2, Operation('append', {'name': 'scratch', 'tokens': blue * 4}))
     one.close()
     return tmp_path / 'session'
 
@@ -67,7 +68,7 @@ def test_folder_is_shown_with_text(
     for part in (
         'put the red cube in the blue bin', 'the red cube', 'goal', 'scratch', 'NUMERIC',
         'epoch 1', 'next step 2', 'policy full', 'keys and values', 'left_arm',
-        'journal of 2 records', '"step": 2', '5 5 5 5 5 5 5 5 … 20 in all',
+        'journal of 2 records', '"step": 2', '"tokens": "the blue bin the blue bin',
     ):
         assert part in shown, part
 
@@ -76,10 +77,12 @@ def test_other_tokenizer_shows_numbers_and_why(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Token ids are never read with words of another model."""
-    assert run(snapshot_of(folder)) == 0
+    assert run(folder) == 0
     shown = words_of(capsys.readouterr().out)
     assert 'no text: made with tokenizer' in shown
+    assert 'in all' in shown
     assert 'red cube' not in shown
+    assert 'blue bin' not in shown
 
 
 def test_damage_is_shown_and_is_an_exit_status(
@@ -92,12 +95,12 @@ def test_damage_is_shown_and_is_an_exit_status(
     file.write_bytes(bad)
     (journal,) = folder.glob('journal-*')
     bad = bytearray(journal.read_bytes())
-    bad[70] ^= 1
+    bad[-10] ^= 1
     journal.write_bytes(bad)
     assert run(folder, tiny_checkpoint) == 1
     shown = words_of(capsys.readouterr().out)
     assert 'is damaged: its checksum does not fit' in shown
-    assert 'record 1 is damaged' in shown
+    assert 'record 2 is damaged' in shown
     assert 'put the red cube in the blue bin' in shown
 
 

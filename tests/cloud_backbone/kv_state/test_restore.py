@@ -74,24 +74,27 @@ def test_restored_state_writes_what_a_full_computation_writes(
 def test_restore_is_far_cheaper_than_computing_anew(
     root: Path, tmp_path: Path, make: Any
 ) -> None:
-    """At 2k tokens a restore, with every byte checked, takes under 5 % of a prefill."""
+    """At 2k tokens a restore, with every byte checked, takes under 5 % of a prefill.
+
+    Both run on this one thread; time that others have the core for does not count.
+    """
     model, policy = make(root), find_policy('full')
     states, fingerprint = TransformersModel(model), fingerprint_of(model, policy, weights='known')
     ids = torch.randint(10, 200, (TOKENS,), generator=torch.Generator().manual_seed(0)).tolist()
     state = KVState(states, BlockPool(1 << 30), policy)
     state.append('history', ids[:64])  # what the first forward sets up does not count
     state.close()
-    began = time.perf_counter()
+    began = time.thread_time()
     state.append('history', ids)
-    prefill_s = time.perf_counter() - began
+    prefill_s = time.thread_time() - began
     path = tmp_path / 'state.safetensors'
     save_snapshot(path, take_snapshot(state, fingerprint))
     restores_s = []
     for _ in range(TRIES):
         target = Target(states, BlockPool(1 << 30), policy, fingerprint)
-        began = time.perf_counter()
+        began = time.thread_time()
         back = restore(load_snapshot(path), target).state
-        restores_s.append(time.perf_counter() - began)
+        restores_s.append(time.thread_time() - began)
         assert torch.equal(back.next_logits(), state.next_logits())
         back.close()
     assert min(restores_s) < SHARE * prefill_s, (restores_s, prefill_s)
