@@ -125,16 +125,16 @@ SPELLED = Symbols(lambda word: f'"{word}"', '"<" /0[0-9][0-9]|1[01][0-9]|12[0-7]
 
 def act_grammar(
     vocabulary: Vocabulary, hand_holds: bool, symbols: Symbols, refusable: bool = True,
-    held: Thing | None = None,
+    held: Thing | None = None, askable: bool = True,
 ) -> str:
     """Return the Lark grammar of the acts that make sense with an empty or a full hand.
 
-    Unless ``refusable``, no act says that the thing is not there. Where it is known what is
-    ``held``, a full hand holds nothing else.
+    Unless ``refusable``, no act says that the thing is not there; unless ``askable``, none asks a
+    person. Where it is known what is ``held``, a full hand holds nothing else.
     """
     written = _held if hand_holds else _seen
     rules = {
-        f'{kind.name}_{colour}': written(kind, colour, vocabulary)
+        f'{kind.name}_{colour}': written(kind, colour, vocabulary, askable)
         for kind in vocabulary.kinds.values() if kind.graspable
         for colour in kind.colours
         if not hand_holds or held in (None, Thing(colour, kind.name))
@@ -162,27 +162,28 @@ def _names(vocabulary: Vocabulary) -> list[str]:
     return [f'{kind.name}: ({_any(kind.colours)}) " {kind.name}"' for kind in kinds]
 
 
-def _seen(kind: Kind, colour: str, vocabulary: Vocabulary) -> str:
+def _seen(kind: Kind, colour: str, vocabulary: Vocabulary, askable: bool) -> str:
     """Return what may be written about a thing on the table."""
     ends = ['"." (<look> | <grasp> (<slowly> | <low>)?)']
     ends += [
-        f'", the " {name} " at " at "." ({_calls(kind, other)})'
+        f'", the " {name} " at " at "." ({_calls(kind, other, askable)})'
         for other, name in _targets(kind, colour, vocabulary)
     ]
     return f'" The {colour} {kind.name} is at " at ({" | ".join(ends)})'
 
 
-def _held(kind: Kind, colour: str, vocabulary: Vocabulary) -> str:
+def _held(kind: Kind, colour: str, vocabulary: Vocabulary, askable: bool) -> str:
     """Return what may be written about a thing in the gripper."""
     ends = ['"." (<done> | <release>)']
     for other, name in _targets(kind, colour, vocabulary):
         put = '<place>' if other.container else '<stack>'
-        ends.append(f'", the " {name} " at " at "." ({put} <slowly>? | <ask> | <release>)')
+        calls = f'{put} <slowly>? | <release>' + ' | <ask>' * askable
+        ends.append(f'", the " {name} " at " at "." ({calls})')
     return f'<holding> " the {colour} {kind.name}" ({" | ".join(ends)})'
 
 
-def _calls(kind: Kind, other: Kind) -> str:
-    calls = ['<grasp> (<slowly> | <low>)?', '<ask>', '<done>', '<stop>']
+def _calls(kind: Kind, other: Kind, askable: bool) -> str:
+    calls = ['<grasp> (<slowly> | <low>)?', '<done>', '<stop>', *['<ask>'] * askable]
     if 'push' in _tasks(kind, other):
         calls.append('<push>')
     return ' | '.join(calls)

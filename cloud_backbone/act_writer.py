@@ -29,11 +29,12 @@ class ActWriter:
         is_over: write a lesson instead of an act.
         refusable: whether the act may say that the thing is not there.
         held: what is in the gripper, if that is known.
+        askable: whether the act may ask a person.
     """
 
     def __init__(
         self, language: PlanLanguage, hand_holds: bool, is_over: bool, refusable: bool = True,
-        held: Thing | None = None,
+        held: Thing | None = None, askable: bool = True,
     ) -> None:
         self.draft: Act | Lesson | None = None
         self.probabilities: list[float] = []
@@ -42,7 +43,7 @@ class ActWriter:
         codec, vocabulary = language.codec, language.vocabulary
         grammar = (
             lesson_grammar(vocabulary, codec.symbols) if is_over
-            else act_grammar(vocabulary, hand_holds, codec.symbols, refusable, held)
+            else act_grammar(vocabulary, hand_holds, codec.symbols, refusable, held, askable)
         )
         self._matcher = codec.matcher(grammar)
         self._tokens: list[int] = []

@@ -22,7 +22,7 @@ from cloud_backbone.model.backbone import Backbone, Chunk, Image, Prediction, Pr
 from cloud_backbone.plan_grammar import PlanDraft
 from cloud_backbone.plan_probe import likely_answer
 from cloud_backbone.sighting import Sighting
-from cloud_backbone.task_memory import Purpose, TaskMemory
+from cloud_backbone.task_memory import Purpose, StepResult, TaskMemory
 from cloud_backbone.turn_cache import Sight, sight_of, TurnCache
 from protos.latency import Stopwatch
 from torch import Tensor
@@ -151,7 +151,8 @@ class PlanGenerator:
             return PlanWriter(language, strict, refusable)
         is_over = memory.purpose is Purpose.REFLECT
         held = held_thing(memory.entries, language.vocabulary)
-        return ActWriter(language, memory.hand_holds, is_over, refusable, held)
+        askable = all(entry.result is not StepResult.CLEARED for entry in memory.entries)
+        return ActWriter(language, memory.hand_holds, is_over, refusable, held, askable)
 
     def _predict(
         self,

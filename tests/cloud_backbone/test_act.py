@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts as data, text and grammar."""
 
+from dataclasses import replace
+
 from cloud_backbone.act import (
     Act,
     act_grammar,
@@ -96,6 +98,20 @@ def test_a_full_hand_holds_what_it_is_known_to_hold() -> None:
         ):
             tokens = CODEC.encode(compose_act(act))
             assert (CODEC.matcher(grammar).count_valid(tokens) == len(tokens)) == (thing == A)
+
+
+@pytest.mark.parametrize('act', [
+    Act(Tool.ASK, A, B, HERE, THERE), Act(Tool.ASK, A, B, None, THERE, holding=True),
+])
+def test_a_person_who_has_helped_is_not_asked_again(act: Act) -> None:
+    """No act asks where nobody is to be asked; others stay as they are."""
+    for askable in (True, False):
+        grammar = act_grammar(VOCABULARY, act.holding, CODEC.symbols, askable=askable)
+        tokens = CODEC.encode(compose_act(act))
+        assert (CODEC.matcher(grammar).count_valid(tokens) == len(tokens)) == askable
+        other = replace(act, tool=Tool.PLACE if act.holding else Tool.GRASP)
+        tokens = CODEC.encode(compose_act(other))
+        assert CODEC.matcher(grammar).count_valid(tokens) == len(tokens)
 
 
 def test_without_refusals_no_act_says_that_nothing_is_there() -> None:
