@@ -14,11 +14,14 @@ from functools import partial
 import logging
 from pathlib import Path
 from typing import TypeVar
+from weakref import WeakSet
 
 from cloud_backbone.action_plan import Exactness
-from cloud_backbone.errors import FixRequestError, Reason
+from cloud_backbone.errors import FixRequestError, PoolExhaustedError, Reason
+from cloud_backbone.kv_cache.errors import PoolFullError
 from cloud_backbone.kv_state.errors import StoreError
 from cloud_backbone.kv_state.snapshot import load_snapshot, save_snapshot, Snapshot
+from cloud_backbone.memory_cache import MemoryCache
 from cloud_backbone.messages import RestoreInfo, SegmentState, SessionState, SnapshotInfo
 from cloud_backbone.session import Session
 from cloud_backbone.session_shelf import SessionShelf
@@ -34,10 +37,14 @@ class CacheMover:
     Args:
         executor: the model's thread.
         shelf: where sessions outlive the process; None: nowhere.
+        host_bytes: the most that is kept in plain memory of caches without a shelf [B].
     """
 
-    def __init__(self, executor: Executor, shelf: SessionShelf | None) -> None:
-        self._executor, self._shelf = executor, shelf
+    def __init__(
+        self, executor: Executor, shelf: SessionShelf | None, host_bytes: int = 0
+    ) -> None:
+        self._executor, self._shelf, self._host_bytes = executor, shelf, host_bytes
+        self._resting: WeakSet[MemoryCache] = WeakSet()
 
     def find_again(self, session: Session) -> None:
         """Let a session that was taken from the shelf find its snapshot, if there is one."""
@@ -58,8 +65,8 @@ class CacheMover:
 
     async def spill(self, session: Session) -> None:
         """Give the pages of an idle session back to the pool."""
-        work = session.memory.clear if session.keeper is None else partial(self._put_down, session)
-        await self._on_model(work)
+        rest = self._rest if session.keeper is None else self._put_down
+        await self._on_model(partial(rest, session))
         await self._on_model(session.cache.clear)
 
     async def snapshot(self, session: Session) -> SnapshotInfo:
@@ -83,6 +90,7 @@ class CacheMover:
 
         Raises:
             FixRequestError: this server keeps nothing on disk, or nothing of the session.
+            PoolExhaustedError: there is no room for it.
         """
         path = self._place_of(session)
         if not path.is_file():
@@ -94,7 +102,10 @@ class CacheMover:
         def bring_back() -> RestoreInfo:
             memory.clear()
             memory.offer(partial(load_snapshot, path), 'disk')
-            memory.bring_back()
+            try:
+                memory.bring_back()
+            except PoolFullError as error:
+                raise PoolExhaustedError(str(error)) from error
             held = len(memory)
             classes = [one.exactness for one in memory.segments()]
             exactness = max(classes, key=lambda one: one.value, default=Exactness.LOST)
@@ -106,11 +117,18 @@ class CacheMover:
         """Say what a session holds."""
         return await self._on_model(lambda: _state_of(session))
 
+    def _rest(self, session: Session) -> None:
+        """Give pages back, and keep what was in them in plain memory, if there is room."""
+        session.memory.put_down()
+        self._resting.add(session.memory)
+        if sum(cache.resting_bytes for cache in self._resting) > self._host_bytes:
+            session.memory.forget()
+
     def _put_down(self, session: Session) -> None:
         """Give pages back, then write what was in them; on the model's thread."""
         snapshot, path = session.memory.put_down(), _path(session)
         if snapshot is not None and path is not None and self._shelf is not None:
-            self._shelf.executor.submit(self._written_down, session, snapshot, path)
+            self._shelf.snapshots.submit(self._written_down, session, snapshot, path)
 
     def _written_down(self, session: Session, snapshot: Snapshot, path: Path) -> None:
         try:

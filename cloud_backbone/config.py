@@ -75,6 +75,8 @@ class CacheConfig:
     policy: str = 'full'
     pool_bytes: int = 1 << 30
     """Of all sessions together, and of the turns that are being computed [B]."""
+    host_bytes: int = 256 << 20
+    """Of caches that left the pool and have no state_dir to go to [B]; 0: they are dropped."""
     budget_bytes: int = 0
     """Of one session between turns [B]; 0: no limit."""
     budget_fraction: float = 0.0
@@ -84,6 +86,9 @@ class CacheConfig:
         """Refuse a pool of nothing, and two budgets."""
         _require(
             self.pool_bytes > 0, f'cache.pool_bytes is {self.pool_bytes}, must be more than 0'
+        )
+        _require(
+            self.host_bytes >= 0, f'cache.host_bytes is {self.host_bytes}, must be 0 or more'
         )
         _require(
             self.budget_bytes >= 0, f'cache.budget_bytes is {self.budget_bytes}, must be 0 or more'

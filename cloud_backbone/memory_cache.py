@@ -60,6 +60,7 @@ class MemoryCache:
         self._state: KVState | None = None
         self._source: Source | None = None
         self._backbone: Backbone | None = None
+        self._rests = 0
 
     def open(self, backbone: Backbone) -> Cache:
         """Return the cache; its first use makes it, or brings it back.
@@ -145,8 +146,18 @@ class MemoryCache:
             self.clear()
         if snapshot is not None:
             self.offer(lambda: snapshot, 'memory')
-            self.last_text = text
+            self.last_text, self._rests = text, snapshot.nbytes
         return snapshot
+
+    @property
+    def resting_bytes(self) -> int:
+        """Bytes that were put down and are still in memory [B]."""
+        return self._rests if self.tier == 'memory' else 0
+
+    def forget(self) -> None:
+        """Drop what was put down; the next turn computes it from its tokens."""
+        if self._source is not None:
+            self._source, self.tier = None, 'tokens'
 
     def offer(self, source: Source, tier: str) -> None:
         """Say where the next turn finds what is not held now."""

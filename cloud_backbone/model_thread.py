@@ -44,9 +44,8 @@ async def start_planner(config: BackboneConfig, executor: Executor) -> Planner:
     facts = await loop.run_in_executor(executor, warm_up, backbone)
     policies = policies_of(Path(config.checkpoint), facts.fingerprint)
     turns = TurnPlanner(backbone)
-    return Planner(
-        facts, turns, executor, config.limits, config.cache, policies, shelf_of(config)
-    )
+    shelf = await loop.run_in_executor(executor, shelf_of, config)
+    return Planner(facts, turns, executor, config.limits, config.cache, policies, shelf)
 
 
 def shelf_of(config: BackboneConfig) -> SessionShelf | None:

@@ -82,10 +82,11 @@ class Planner:
     ) -> None:
         self.facts = facts
         batch = limits.max_batch if facts.can_batch else 1
-        self._grants = CacheGrants(cache or CacheConfig(), facts.cache, batch, policies)
+        cache = cache or CacheConfig()
+        self._grants = CacheGrants(cache, facts.cache, batch, policies)
         self._executor, self._shelf = executor, shelf
         self._opening = asyncio.Lock()
-        self.caches = CacheMover(executor, shelf)
+        self.caches = CacheMover(executor, shelf, cache.host_bytes)
         self.sessions = SessionStore(limits, self._grants, self.caches.leave)
         self._plans = self._errors = 0
         self._closed = False

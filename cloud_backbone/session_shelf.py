@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where sessions outlive the process: one folder each under the state directory.
 
-All files are touched by one thread of its own, in the order of the calls; a lock keeps other
-processes out. A session whose journal is damaged counts as lost, and the log says so. Knows no
-model.
+The files of one session are touched by one thread, in the order of the calls; a lock keeps other
+processes out. Snapshots have a thread of their own, so that no journal waits for one. A session
+whose journal is damaged counts as lost, and the log says so. Knows no model.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 import shutil
 import time
 from typing import TypeVar
+import zlib
 
 from cloud_backbone.errors import Reason, RetryCallError, StartError
 from cloud_backbone.kv_state.errors import Corrupt, StoreError
@@ -26,6 +27,8 @@ from cloud_backbone.session_record import Record, SessionRecord
 
 log = logging.getLogger(__name__)
 LOCK = '.lock'
+WRITERS = 4
+"""Threads that journals share: the disk syncs several at once."""
 TIDY_S = 3600.0
 """How often old sessions are looked for [s]."""
 Result = TypeVar('Result')
@@ -49,7 +52,8 @@ class SessionKeeper:
 
     async def note(self, record: Record) -> None:
         """Return when a record is on the disk. Raises RetryCallError where the disk refused."""
-        await self._shelf.run(lambda: self._journal.note(record))
+        session_id = self._journal.folder.name
+        await self._shelf.run(lambda: self._journal.note(record), session_id)
 
     def close(self, for_good: bool) -> None:
         """Let go of the session, after what is being written; for good, or to go on later."""
@@ -70,16 +74,21 @@ class SessionShelf:
 
     def __init__(self, folder: Path, stored_answers: int, keep_s: float) -> None:
         self._folder, self._stored_answers, self._keep_s = folder, stored_answers, keep_s
-        self.executor = ThreadPoolExecutor(1, thread_name_prefix='state')
+        self.snapshots = ThreadPoolExecutor(1, thread_name_prefix='snapshots')
+        self._writers = [
+            ThreadPoolExecutor(1, thread_name_prefix='journals') for _ in range(WRITERS)
+        ]
         self._taken: set[str] = set()
         """Sessions whose journals are open."""
         self._tidied_s = -TIDY_S
         self._lock = _locked(folder)
-        self.executor.submit(self._tidy)
+        self._tidy()
 
     async def create(self, record: SessionRecord) -> SessionKeeper:
         """Begin to keep a session. Raises RetryCallError where the disk refused."""
-        return SessionKeeper(await self.run(lambda: self._create(record)), self)
+        self.snapshots.submit(self._tidy)
+        journal = await self.run(lambda: self._create(record), record.session_id)
+        return SessionKeeper(journal, self)
 
     async def find(self, session_id: str) -> tuple[SessionRecord, SessionKeeper] | None:
         """Return a session that is on the disk; None where there is none, or none that is whole.
@@ -89,19 +98,20 @@ class SessionShelf:
         """
         if not SESSION_ID.fullmatch(session_id):
             return None
-        journal = await self.run(lambda: self._open(self._folder / session_id))
+        journal = await self.run(lambda: self._open(self._folder / session_id), session_id)
         if journal is None:
             return None
         return journal.copy_of_record(), SessionKeeper(journal, self)
 
-    async def run(self, work: Callable[[], Result]) -> Result:
-        """Write on the one thread that touches files.
+    async def run(self, work: Callable[[], Result], session_id: str | None = None) -> Result:
+        """Write on the thread of a session's journal, or on that of snapshots.
 
         Raises:
             RetryCallError: the disk refused.
         """
+        writer = self.snapshots if session_id is None else self._writer(session_id)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self.executor, work)
+            return await asyncio.get_running_loop().run_in_executor(writer, work)
         except (StoreError, OSError) as error:
             log.error('state is not kept: %s', error)
             raise RetryCallError(
@@ -110,20 +120,24 @@ class SessionShelf:
 
     def put_back(self, journal: SessionJournal, for_good: bool) -> None:
         """Let go of a session, after what is being written."""
-        self.executor.submit(self._put_back, journal, for_good)
+        self._writer(journal.folder.name).submit(self._put_back, journal, for_good)
 
     def remove(self, session_id: str) -> None:
         """Forget a session that is on the disk alone."""
         if SESSION_ID.fullmatch(session_id):
-            self.executor.submit(shutil.rmtree, self._folder / session_id, ignore_errors=True)
+            folder = self._folder / session_id
+            self._writer(session_id).submit(shutil.rmtree, folder, ignore_errors=True)
 
     def close(self) -> None:
         """Finish what is being written, and let other processes in."""
-        self.executor.shutdown()
+        for writer in (self.snapshots, *self._writers):
+            writer.shutdown()
         os.close(self._lock)
 
+    def _writer(self, session_id: str) -> ThreadPoolExecutor:
+        return self._writers[zlib.crc32(session_id.encode()) % WRITERS]
+
     def _create(self, record: SessionRecord) -> SessionJournal:
-        self._tidy()
         folder = self._folder / record.session_id
         journal = SessionJournal.create(folder, record, self._stored_answers)
         self._taken.add(record.session_id)
@@ -152,13 +166,15 @@ class SessionShelf:
         if time.monotonic() - self._tidied_s < TIDY_S:
             return
         self._tidied_s, oldest_s = time.monotonic(), time.time() - self._keep_s
-        for folder in self._folder.iterdir():
-            journal = folder / JOURNAL
-            if folder.name in self._taken or not journal.is_file():
-                continue
+        for journal in self._folder.glob(f'*/{JOURNAL}'):
             if journal.stat().st_mtime < oldest_s:
-                log.info('session %s is forgotten: nobody took it up', folder.name)
-                shutil.rmtree(folder, ignore_errors=True)
+                # In the order of the calls: it may be taken up in this moment.
+                self._writer(journal.parent.name).submit(self._forget, journal.parent)
+
+    def _forget(self, folder: Path) -> None:
+        if folder.name not in self._taken:
+            log.info('session %s is forgotten: nobody took it up', folder.name)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _locked(folder: Path) -> int:

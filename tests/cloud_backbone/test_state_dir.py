@@ -248,6 +248,24 @@ def test_an_idle_session_leaves_memory_and_comes_back(tmp_path: Path) -> None:
             assert after.computed_token_count == before.computed_token_count
 
 
+@pytest.mark.parametrize(('host_bytes', 'tier'), [(1 << 20, 'memory'), (0, 'tokens')])
+def test_without_a_directory_idle_caches_rest_in_memory(host_bytes: int, tier: str) -> None:
+    """As far as there is room; the next turn takes up what is there, or computes it."""
+    limits, cache = LimitsConfig(spill_after_s=0.05), CacheConfig(host_bytes=host_bytes)
+    with served(None, limits, cache=cache) as server:
+        with RawClient(server.address) as idle, RawClient(server.address) as busy:
+            idle.hello()
+            busy.hello()
+            ask(idle, memory(0, 6))
+            deadline_s = time.monotonic() + 20
+            while state_of(idle).tier != tier:
+                assert time.monotonic() < deadline_s, state_of(idle)
+                time.sleep(0.06)
+                ask(busy, None)
+            after = ask(idle, memory(6, 7), 2)
+            assert (after.reused_token_count > 0) == (tier == 'memory')
+
+
 def test_a_full_disk_refuses_the_turn_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

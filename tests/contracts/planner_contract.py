@@ -9,6 +9,7 @@ from protos.protocol import PROTOCOL_VERSION, REASON_KEY
 import pytest
 
 from tests.fakes.raw_client import RawClient
+from tests.fakes.task_words import memory
 
 
 def reason_of(error: grpc.RpcError) -> str:
@@ -130,3 +131,26 @@ class PlannerContract:
             after = client.stub.GetStats(planner_pb2.GetStatsRequest(), timeout=10)
         assert after.plan_count == before.plan_count + 1
         assert after.model_fingerprint == fingerprint
+
+    def test_a_history_is_sent_once(self, address: str) -> None:
+        """What was confirmed need not be sent again; what is missing is asked for by place."""
+        with RawClient(address) as client:
+            client.hello()
+            for first, end, known in ((0, 2, 2), (2, 3, 3), (1, 3, 3)):
+                answer = client.ask(client.turn(memory=memory(first, end)))
+                assert answer.WhichOneof('result') == 'plan'
+                assert answer.known_entry_count == known
+            gap = client.ask(client.turn(memory=memory(5, 6)))
+            assert gap.error.reason == planner_pb2.ERROR_REASON_HISTORY_GAP
+            assert gap.error.expected_entry == 3
+            other = client.ask(client.turn(memory=memory(0, 1, trial=2)))
+            assert other.known_entry_count == 1
+
+    def test_a_plain_turn_knows_no_history(self, address: str) -> None:
+        """A turn without memory is answered as a single question, whatever came before."""
+        with RawClient(address) as client:
+            client.hello()
+            client.ask(client.turn(memory=memory(0, 2)))
+            answer = client.ask()
+            assert answer.known_entry_count == 0
+            assert not answer.plan.HasField('call')
