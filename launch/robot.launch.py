@@ -35,6 +35,10 @@ def generate_launch_description() -> LaunchDescription:
             description='Which controller takes the commands',
         ),
         DeclareLaunchArgument(
+            'mode', default_value='plan', choices=['plan', 'react'],
+            description='Of the agent: whole plans, or one tool call after the other',
+        ),
+        DeclareLaunchArgument(
             'image_topic', default_value='camera/image_raw', description='Of the camera'
         ),
         DeclareLaunchArgument(
@@ -58,6 +62,7 @@ def generate_launch_description() -> LaunchDescription:
                     'command_interface': ParameterValue(
                         LaunchConfiguration('command_interface'), value_type=str
                     ),
+                    'agent.mode': ParameterValue(LaunchConfiguration('mode'), value_type=str),
                     'use_sim_time': ParameterValue(
                         LaunchConfiguration('use_sim_time'), value_type=bool
                     ),

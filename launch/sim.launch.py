@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts the whole system on the simulated arm: ros2 launch tendon sim.launch.py seed:=3.
 
+Something goes wrong there with: mode:=react mishap:=moved.
+
 Then: tendon ask "put the red cube in the blue bin".
 """
 
@@ -32,6 +34,15 @@ def generate_launch_description() -> LaunchDescription:
             'task', default_value='', choices=['', 'pick', 'put', 'stack', 'push', 'absent'],
             description='Kind of task; empty: any',
         ),
+        DeclareLaunchArgument(
+            'mishap', default_value='none',
+            choices=['none', 'moved', 'dropped', 'blocked', 'slick', 'flat'],
+            description='What goes wrong; the task is put unless another one is named',
+        ),
+        DeclareLaunchArgument(
+            'person', default_value='true', choices=['true', 'false'],
+            description="Somebody beside the table answers the robot's questions",
+        ),
         DeclareLaunchArgument('namespace', default_value='', description='Of nodes and topics'),
         DeclareLaunchArgument(
             'use_sim_time', default_value='false', choices=['true', 'false'],
@@ -61,6 +72,8 @@ def generate_launch_description() -> LaunchDescription:
                 {
                     'scene_seed': ParameterValue(LaunchConfiguration('seed'), value_type=int),
                     'task': ParameterValue(LaunchConfiguration('task'), value_type=str),
+                    'mishap': ParameterValue(LaunchConfiguration('mishap'), value_type=str),
+                    'person': ParameterValue(LaunchConfiguration('person'), value_type=bool),
                     'use_clock': ParameterValue(
                         LaunchConfiguration('use_sim_time'), value_type=bool
                     ),

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives a running robot one instruction and follows it to the end.
+"""Gives a running robot one instruction, follows it to the end, and hands on answers to it.
 
 Knows the robot's topics through ``conversation`` only; starts nothing.
 """
+
+from collections.abc import Callable
+import select
+import sys
 
 from protos.protocol import MAX_INSTRUCTION_CHARS
 from rich.console import Console
@@ -52,7 +56,8 @@ def checked(instruction: str) -> str:
 def _follow(talk: Conversation, sentence: str, timeout_s: float, console: Console) -> int:
     """Say it, show each new step, and return the exit status."""
     ended = follow(
-        talk, sentence, timeout_s, lambda doing: console.print(f'  {doing}', highlight=False)
+        talk, sentence, timeout_s, lambda doing: console.print(f'  {doing}', highlight=False),
+        _answering(talk, console) if sys.stdin.isatty() else lambda: None,
     )
     if ended is None:
         doing = doing_of(talk.status) or 'no sign of life'
@@ -60,3 +65,21 @@ def _follow(talk: Conversation, sentence: str, timeout_s: float, console: Consol
         return 1
     console.print(f'{ended["outcome"]}: {ended["reason"]}'.rstrip(': '), highlight=False)
     return 0 if ended['outcome'] == 'done' else 1
+
+
+def _answering(talk: Conversation, console: Console) -> Callable[[], None]:
+    """Return what hands a typed line on while the robot asks something; it never waits."""
+    asked = ''
+
+    def look() -> None:
+        nonlocal asked
+        question = talk.status.get('question', '')
+        if question and question != asked:
+            console.print('  Type the answer, then Enter:', highlight=False)
+        asked = question
+        if question and select.select([sys.stdin], [], [], 0)[0]:
+            line = sys.stdin.readline().strip()
+            if line:
+                talk.answer(line)
+
+    return look

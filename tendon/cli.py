@@ -11,7 +11,17 @@ from typing import Annotated
 
 from tendon import __version__
 from tendon.bench_commands import bench
-from tendon.cli_options import Checkpoint, end, examples, Out, Seed
+from tendon.cli_options import (
+    Checkpoint,
+    end,
+    examples,
+    GoesWrong,
+    Mishap,
+    Mode,
+    MODE_HELP,
+    Out,
+    Seed,
+)
 from tendon.errors import BadRequest, TendonError
 import typer
 
@@ -54,6 +64,7 @@ def version(
 
 @app.command(epilog=examples(
     'tendon demo', 'tendon demo --seed 11', 'tendon demo --instruction "pick up the red cube"',
+    'tendon demo --mode react --mishap moved',
 ))
 def demo(
     seed: Seed = 7,
@@ -62,11 +73,16 @@ def demo(
     ] = None,
     out: Out = Path('runs/demo'),
     checkpoint: Checkpoint = None,
+    mode: Annotated[Mode, typer.Option(help=MODE_HELP)] = Mode.PLAN,
+    mishap: GoesWrong = Mishap.NONE,
 ) -> None:
     """Do one task: backbone, simulated arm and robot on this machine."""
     from tendon.demo import run
 
-    end(run(seed=seed, instruction=instruction, out=out, checkpoint=checkpoint))
+    end(run(
+        seed=seed, instruction=instruction, out=out, checkpoint=checkpoint, mode=mode.value,
+        mishap=mishap.value,
+    ))
 
 
 @app.command(
@@ -81,17 +97,19 @@ def serve(context: typer.Context) -> None:
 
 
 @app.command(context_settings=PASS_ON, epilog=examples(
-    'tendon arm --seed 3', 'tendon arm --seed 3 -- --ros-args -p task:=stack -r __ns:=/left',
+    'tendon arm --seed 3', 'tendon arm --mishap blocked',
+    'tendon arm --seed 3 -- --ros-args -p task:=stack -r __ns:=/left',
 ))
-def arm(context: typer.Context, seed: Seed = 1) -> None:
+def arm(context: typer.Context, seed: Seed = 1, mishap: GoesWrong = Mishap.NONE) -> None:
     """Run the simulated arm as a ROS node; further arguments are those of ROS."""
     from sim.arm_node import main as run
 
-    run(ros_arguments({'scene_seed': seed}, context.args))
+    run(ros_arguments({'scene_seed': seed, 'mishap': mishap.value}, context.args))
 
 
 @app.command(context_settings=PASS_ON, epilog=examples(
     'tendon robot', 'tendon robot --backbone cloud.example:50251 --robot my_arm/manifest.yaml',
+    'tendon robot --mode react',
     'tendon robot -- --ros-args --params-file config/onboard.yaml',
 ))
 def robot(
@@ -102,11 +120,15 @@ def robot(
     manifest: Annotated[
         str | None, typer.Option('--robot', help='A robot of Tendon, or a manifest.')
     ] = None,
+    mode: Annotated[Mode | None, typer.Option(help=MODE_HELP)] = None,
 ) -> None:
     """Run the robot's node; further arguments are those of ROS."""
     from onboard_decoder.onboard_node import main as run
 
-    end(run(ros_arguments({'backbone_address': backbone, 'robot': manifest}, context.args)))
+    parameters: dict[str, object] = {
+        'backbone_address': backbone, 'robot': manifest, 'agent.mode': mode and mode.value,
+    }
+    end(run(ros_arguments(parameters, context.args)))
 
 
 @app.command(epilog=examples('tendon ask "put the red cube in the blue bin"'))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options, examples and ends that commands of ``tendon`` share."""
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,28 @@ Checkpoint = Annotated[
     Path | None, typer.Option(help='Model of the backbone; default: the shipped one.')
 ]
 Out = Annotated[Path, typer.Option(help='Folder for everything that is written.')]
+MODE_HELP = 'Of the agent: whole plans, or one tool call after the other.'
+
+
+class Mode(Enum):
+    """Values of the robot's setting ``agent.mode``."""
+
+    PLAN = 'plan'
+    REACT = 'react'
+
+
+class Mishap(Enum):
+    """Values of the simulated arm's parameter ``mishap``."""
+
+    NONE = 'none'
+    MOVED = 'moved'
+    DROPPED = 'dropped'
+    BLOCKED = 'blocked'
+    SLICK = 'slick'
+    FLAT = 'flat'
+
+
+GoesWrong = Annotated[Mishap, typer.Option(help='What goes wrong in the simulation.')]
 
 
 def examples(*lines: str) -> str:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Talks to a running robot over ROS: says an instruction, follows the status, hears the truth.
 
-Knows three topics of the robot (``instruction``, ``status``, ``/diagnostics``) and one of the
-simulated arm (``task/state``). Every wait has a deadline.
+Knows four topics of the robot (``instruction``, ``answer``, ``status``, ``/diagnostics``) and one
+of the simulated arm (``task/state``). Every wait has a deadline.
 """
 
 from collections.abc import Callable
@@ -39,6 +39,7 @@ class Conversation:
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self.node)
         self._said = self.node.create_publisher(String, 'instruction', 1)
+        self._answered = self.node.create_publisher(String, 'answer', 10)
         self.node.create_subscription(String, 'status', self._on_status, 10)
         self.node.create_subscription(String, 'task/state', self._on_truth, 10)
         self.node.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, 10)
@@ -75,6 +76,10 @@ class Conversation:
         """Give the robot a task."""
         self.status = {}
         self._said.publish(String(data=instruction))
+
+    def answer(self, text: str) -> None:
+        """Answer the robot's question, which stands in its status."""
+        self._answered.publish(String(data=text))
 
     def wait(
         self, done: Callable[[], bool], timeout_s: float,

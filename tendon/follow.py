@@ -49,6 +49,10 @@ def doing_of(status: Status) -> str:
     """Say in words what a robot with this status does; empty if it has nothing to do."""
     if not status or not status['instruction']:
         return ''
+    if status.get('question'):
+        return f'asks a person: {status["question"]}'
     if status['step']:
-        return f'step {status["step_index"] + 1} of {status["step_count"]}: {status["step"]}'
+        tool = f'{status["tool"]}, ' if status.get('tool') else ''
+        step = f'step {status["step_index"] + 1} of {status["step_count"]}: {status["step"]}'
+        return f'{tool}{step}'
     return str(status['phase'])

@@ -26,6 +26,7 @@ class Scene:
     task: str = ''
     split: str = 'test'
     wording: str = 'known'
+    mishap: str = 'none'
 
 
 @dataclass
@@ -81,7 +82,7 @@ def local_robot(
         start_backbone(stack, checkpoint, port)
         stack.start('arm', 'sim.arm_node', *_arguments({
             'scene_seed': scene.seed, 'task': scene.task, 'split': scene.split,
-            'wording': scene.wording,
+            'wording': scene.wording, 'mishap': scene.mishap,
         }))
         stack.start('robot', 'onboard_decoder.onboard_node', *_arguments({
             'backbone_address': f'127.0.0.1:{port}', 'latency_path': str(traces),

@@ -76,6 +76,27 @@ def test_simulated_time_is_one_switch():
     assert recording.process('onboard_node').parameters[1]['use_sim_time'] is True
 
 
+def test_mode_and_mishap_reach_their_nodes():
+    """One line starts an agent of single calls where something goes wrong and nobody helps."""
+    recording = record(SIM, mode='react', mishap='blocked', person='false')
+
+    assert recording.process('onboard_node').parameters[1]['agent.mode'] == 'react'
+    told = recording.process('sim_arm').parameters[1]
+    assert (told['mishap'], told['person']) == ('blocked', False)
+
+
+def test_mode_and_mishap_have_the_choices_of_their_nodes():
+    """Launch offers what the nodes take, and nothing else."""
+    names = pytest.importorskip('sim.surroundings').NAMES
+    modes = RobotSettings.__dataclass_fields__['agent'].default_factory
+    allowed = modes.__dataclass_fields__['mode'].metadata['allowed']
+
+    declared = record(SIM).declared
+
+    assert tuple(declared['mode'].choices) == allowed
+    assert tuple(declared['mishap'].choices) == names
+
+
 def test_namespace_holds_for_arm_and_robot():
     """Two systems can share a graph."""
     recording = record(SIM, namespace='left')
@@ -95,6 +116,7 @@ def test_image_topic_is_remapped_with_its_compressed_one():
 
 
 @pytest.mark.parametrize(('path', 'argument'), [
+    (SIM, {'mode': 'think'}), (SIM, {'mishap': 'quake'}), (ROBOT, {'mode': 'think'}),
     (SIM, {'task': 'juggle'}), (SIM, {'start_backbone': 'perhaps'}), (SIM, {'seed': 'seven'}),
     (ROBOT, {'command_interface': 'velocity'}),
 ], ids=str)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Promises of ``tendon ask``, with a scripted robot."""
 
+import os
+
 import pytest
 
 pytest.importorskip('rclpy')
@@ -11,49 +13,59 @@ from tendon.errors import BadRequest, PartNotReady
 SENTENCE = 'pick up the red cube'
 
 
-def status(outcome=None, duration_s=1.0, step=''):
+def status(outcome=None, duration_s=1.0, step='', tool='', question=''):
     """What a robot says of itself: under way, or ended with an outcome."""
     result = outcome and {
         'instruction': SENTENCE, 'outcome': outcome, 'reason': 'because', 'duration_s': duration_s,
     }
     return {
         'instruction': '' if outcome else SENTENCE, 'step': step, 'step_index': 0,
-        'step_count': 2, 'phase': 'asking', 'result': result,
+        'step_count': 2, 'phase': 'asking', 'result': result, 'tool': tool, 'question': question,
     }
+
+
+class ScriptedRobot:
+    """A robot whose statuses come from a list; the first is the old one."""
+
+    script = [status()]
+    is_there = True
+    said = ()
+    heard = ()
+
+    def __init__(self, name):
+        self.status = self.script[0]
+        self._rest = self.script[1:]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def wait_for_robot(self, timeout_s):
+        if not self.is_there:
+            raise PartNotReady('robot', timeout_s)
+
+    def say(self, instruction):
+        type(self).said += (instruction,)
+
+    def answer(self, text):
+        type(self).heard += (text,)
+
+    def wait(self, done, timeout_s, each):
+        for entry in self._rest:
+            self.status = entry
+            each()
+            if done():
+                return True
+        return False
 
 
 @pytest.fixture
 def robot(monkeypatch):
-    """Let ``ask`` talk to a robot whose statuses come from a list; the first is the old one."""
-    class Robot:
-        script = [status()]
-        is_there = True
-        said = ()
-
-        def __init__(self, name):
-            self.status = self.script[0]
-            self._rest = self.script[1:]
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            pass
-
-        def wait_for_robot(self, timeout_s):
-            if not self.is_there:
-                raise PartNotReady('robot', timeout_s)
-
-        def say(self, instruction):
-            Robot.said += (instruction,)
-
-        def wait(self, done, timeout_s, each):
-            for entry in self._rest:
-                self.status = entry
-                each()
-                if done():
-                    return True
-            return False
+    """Let ``ask`` talk to a scripted robot, new for each test."""
+    class Robot(ScriptedRobot):
+        pass
 
     monkeypatch.setattr(ask, 'Conversation', Robot)
     return Robot
@@ -91,3 +103,46 @@ def test_without_a_robot_it_says_how_to_start_one(robot):
 
     with pytest.raises(BadRequest, match='tendon robot'):
         ask.ask(SENTENCE, 5.0)
+
+
+def test_the_tool_in_use_is_shown_with_its_steps(robot, capsys):
+    """Of an agent that calls tools one sees which."""
+    robot.script = [status(), status(step='reach', tool='grasp'), status('done')]
+
+    assert ask.ask(SENTENCE, 5.0) == 0
+    assert 'grasp, step 1 of 2: reach' in capsys.readouterr().out
+
+
+def typed(monkeypatch, text, is_terminal=True):
+    """Let somebody have typed something."""
+    reading, writing = os.pipe()
+    os.write(writing, text.encode())
+    os.close(writing)
+    keyboard = os.fdopen(reading)
+    monkeypatch.setattr(keyboard, 'isatty', lambda: is_terminal, raising=False)
+    monkeypatch.setattr('sys.stdin', keyboard)
+    return keyboard
+
+
+def test_a_typed_line_answers_the_question(robot, capsys, monkeypatch):
+    """The question is shown, and the next line goes to the robot, once."""
+    robot.script = [
+        status(), status(question='Please clear the bin.'),
+        status(question='Please clear the bin.'), status('done'),
+    ]
+    with typed(monkeypatch, 'yes\n'):
+        assert ask.ask(SENTENCE, 5.0) == 0
+
+    assert robot.heard == ('yes',)
+    assert 'asks a person: Please clear the bin.' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(('is_asked', 'is_terminal'), [(False, True), (True, False)])
+def test_nothing_else_that_is_typed_goes_to_the_robot(robot, monkeypatch, is_asked, is_terminal):
+    """No answer without a question, and none out of a file."""
+    asking = status(question='Please clear the bin.' if is_asked else '')
+    robot.script = [status(), asking, status('done')]
+    with typed(monkeypatch, 'yes\n', is_terminal):
+        assert ask.ask(SENTENCE, 5.0) == 0
+
+    assert robot.heard == ()

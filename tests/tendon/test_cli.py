@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Promises of the command line."""
 
+from dataclasses import fields
 import subprocess
 import sys
 
 import pytest
 from tendon import __version__, cli
+from tendon.cli_options import Mishap, Mode
 from tendon.errors import BadRequest, PartNotReady
 from typer.testing import CliRunner
 
@@ -58,6 +60,30 @@ def test_version_is_printed():
 def test_unknown_option_is_a_bad_request():
     """Exit status 2."""
     assert CliRunner().invoke(cli.app, ['eval', '--episode', '3']).exit_code == 2
+
+
+@pytest.mark.parametrize(('words', 'allowed'), [
+    (['demo', '--mode', 'think'], ['plan', 'react']),
+    (['robot', '--mode', 'think'], ['plan', 'react']),
+    (['demo', '--mishap', 'quake'], [entry.value for entry in Mishap]),
+    (['arm', '--mishap', 'quake'], [entry.value for entry in Mishap]),
+], ids=' '.join)
+def test_a_wrong_word_is_refused_with_the_right_ones(words, allowed):
+    """Exit status 2 at once; nothing is started."""
+    shown = CliRunner().invoke(cli.app, words)
+
+    assert shown.exit_code == 2
+    assert all(word in shown.output for word in [words[-1], *allowed])
+
+
+def test_modes_and_mishaps_are_those_of_robot_and_simulation():
+    """The command line offers what its parts take, in the same order."""
+    names = pytest.importorskip('sim.surroundings').NAMES
+    modes = pytest.importorskip('onboard_decoder.config').AgentSettings
+    (mode,) = [entry for entry in fields(modes) if entry.name == 'mode']
+
+    assert tuple(entry.value for entry in Mishap) == names
+    assert tuple(entry.value for entry in Mode) == mode.metadata['allowed']
 
 
 @pytest.mark.parametrize('instruction', ['', '   ', 'x' * 10_000], ids=['empty', 'blank', 'long'])
