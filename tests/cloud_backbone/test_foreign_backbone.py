@@ -2,13 +2,16 @@
 """Promises for checkpoints of others: loaded from disk, they write plans too."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from cloud_backbone.memory_cache import MemoryCache
 from cloud_backbone.model.backbone import load_backbone
 from cloud_backbone.model.foreign_backbone import ForeignBackbone
 from cloud_backbone.plan_generator import PlanGenerator, Question
 from cloud_backbone.plan_grammar import compose, parse
 from cloud_backbone.session_cache import SessionCache
+from cloud_backbone.task_memory import HistoryEntry, StepResult, TaskMemory, Tool, ToolCall
 import numpy as np
 from protos.latency import Stopwatch
 import pytest
@@ -90,3 +93,25 @@ def _compute(
             Chunk(tokens, positions, mask, [prompt], scenes), rows.cache
         )
     return prediction.logits[0, -1]
+
+
+def test_a_foreign_agent_grows_as_a_fresh_one_reads(backbone: ForeignBackbone) -> None:
+    """History is computed once, on any position axes, and goes on after it was put down."""
+    generator, kept = PlanGenerator(backbone), MemoryCache()
+    for steps in range(3):
+        memory = TaskMemory(entries=tuple(
+            HistoryEntry(step + 1, ToolCall(Tool.GRASP, 'red cube'), StepResult.MISSED)
+            for step in range(steps)
+        ))
+
+        def asked(cache: MemoryCache, steps: int = steps, memory: TaskMemory = memory) -> Question:
+            plain = question(backbone, steps, SessionCache())
+            return replace(plain, cache=cache, memory=memory, epoch=steps + 1)
+
+        (grown,) = generator.generate([asked(kept)], Stopwatch())
+        (fresh,) = generator.generate([asked(MemoryCache())], Stopwatch())
+        assert grown.draft == fresh.draft
+        assert grown.confidence == pytest.approx(fresh.confidence, rel=1e-3)
+        assert grown.certificate == fresh.certificate
+        assert (grown.reused_tokens > 100) == (steps > 0)
+        kept.put_down()
