@@ -55,6 +55,8 @@ def add_words(
     """Return a model that knows `words` tokens; the first ones are those that it knew."""
     config = copy.deepcopy(model.config)
     config.text_config.vocab_size = words
+    # A loaded part says in which precision; the file of a whole model says it once.
+    config.text_config.dtype = config.vision_config.dtype = None
     grown = new_model(config, seed)
     fresh = grown.state_dict()
     for name, old in model.state_dict().items():
