@@ -50,7 +50,7 @@ PROFILES = {
         teacher_steps=500,
         student_steps=2600,
         extra_steps=300,
-        agent_steps=1300,
+        agent_steps=2200,
         images=8,
         rows=5,
     ),
