@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the tool appears in a camera's image, by the calibration in the manifest.
+"""Where tool and hand appear in a camera's image, by the calibration in the manifest.
 
 Knows pinhole geometry; nothing of pixels or plans.
 """
@@ -23,6 +23,27 @@ def point_in_image(camera: Camera, point_in_base_m: Array) -> tuple[float, float
     half = math.tan(camera.vertical_fov_rad / 2)
     aspect = camera.width_px / camera.height_px
     return float(0.5 + x / (2 * z * half * aspect)), float(0.5 + y / (2 * z * half))
+
+
+def distance_to_hand(
+    camera: Camera, tool_in_base: Array, hand_m: float, point: tuple[float, float]
+) -> float:
+    """Return how far a point in the image is from the hand, as share of the image.
+
+    Args:
+      camera: that made the image.
+      tool_in_base: pose of the tool, (4, 4) [m]; its z axis points away from the hand.
+      hand_m: length of the hand behind the tool [m].
+      point: x and y in 0..1.
+    """
+    tip, axis = tool_in_base[:3, 3], tool_in_base[:3, 2]
+    ends = [point_in_image(camera, tip), point_in_image(camera, tip - hand_m * axis)]
+    if ends[0] is None or ends[1] is None:
+        return math.inf
+    start, along = np.array(ends[0]), np.subtract(ends[1], ends[0])
+    offset = np.subtract(point, start)
+    share = np.clip(offset @ along / max(float(along @ along), 1e-12), 0.0, 1.0)
+    return float(np.linalg.norm(offset - share * along))
 
 
 def _rotation(wxyz: tuple[float, float, float, float]) -> Array:

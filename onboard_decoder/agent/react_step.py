@@ -217,12 +217,11 @@ class ReactStep:
     def _act(self, body: Body) -> StepOver | None:
         """Move on, and look on while moving."""
         tools, watch = self._parts.tools, self._parts.watch
-        may_touch = watch.may_touch(body.now_ns)
-        is_held_up = tools.is_at_contact and not may_touch
+        is_held_up = tools.is_at_contact and not watch.may_touch(body.now_ns)
         revision = watch.advance(body, tools.is_before_contact, is_held_up)
         if revision is not None:
             return self._stop_before_contact(revision, body)
-        effect = tools.advance(body, may_touch)
+        effect = tools.advance(body, watch.may_touch(body.now_ns))
         if effect is None:
             return None
         self._act_s = to_s(body.now_ns - self._since_ns)

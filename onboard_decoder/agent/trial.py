@@ -90,7 +90,8 @@ class Trial:
         if len(self.entries) >= self._settings.max_steps:
             return TrialEnd.STEP_LIMIT
         last = self.entries[-1] if self.entries else None
-        is_same = last is not None and last.call == call and last.result not in _PROGRESS
+        is_same = last is not None and last.call == call and last.result not in (
+            *_PROGRESS, StepResult.STOPPED)
         self._repeats = self._repeats + 1 if is_same and is_unchanged else 0
         if self._repeats >= self._settings.max_repeats:
             return TrialEnd.EXHAUSTED

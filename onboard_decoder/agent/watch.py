@@ -10,8 +10,7 @@ while ``may_touch`` is False.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from onboard_decoder.agent.camera_view import point_in_image
+from onboard_decoder.agent.camera_view import distance_to_hand
 from onboard_decoder.agent.decision import Decision, is_same_choice
 from onboard_decoder.agent.image_change import changed_share, Point
 from onboard_decoder.agent.step_runner import Body
@@ -27,7 +26,8 @@ from onboard_decoder.observation_intake import CameraFrame, JointState, Observat
 from onboard_decoder.planner_port import Link, PendingTurn, PlannerPort, TurnAnswer
 from onboard_decoder.task_memory import TaskMemory
 
-_HAND = 0.05  # half of what the hand covers in the image, as share of its width
+_HAND_M = 0.3  # length of a gripper with its wrist
+_HAND_WIDTH = 0.06  # half of what it covers in the image, as share of its width
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +159,11 @@ class Watch:
     def _visible(self, joints: JointState) -> list[Point]:
         """Return the targets that the hand does not cover."""
         assert self._decision is not None
-        hand = point_in_image(self._camera, self._kinematics.tool_position(joints.positions))
-        if hand is None:
-            return list(self._decision.points)
-        reach = self._settings.watch_radius + _HAND
+        tool = self._kinematics.tool_in_base(joints.positions)
+        reach = self._settings.watch_radius + _HAND_WIDTH
         return [
             point for point in self._decision.points
-            if float(np.max(np.abs(np.subtract(point, hand)))) > reach
+            if distance_to_hand(self._camera, tool, _HAND_M, point) > reach
         ]
 
     def _remember(self, frames: Mapping[str, CameraFrame], joints: JointState) -> None:
