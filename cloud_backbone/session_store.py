@@ -112,9 +112,15 @@ class SessionStore:
             await asyncio.wait(pending)
 
     def unused(self) -> list[Session]:
-        """Return sessions in memory that have not been asked for longer than they may stay."""
+        """Return sessions whose task has not gone on for longer than it may stay in memory.
+
+        The few words of single questions may stay.
+        """
         now_s, most_s = self._now_s(), self._limits.spill_after_s
-        return [session for session in self.idle() if session.place.idle(now_s) > most_s]
+        return [
+            session for session in self.idle()
+            if session.memory.byte_count and session.place.idle(now_s) > most_s
+        ]
 
     def idle(self) -> list[Session]:
         """Return sessions in memory without turns under way, the one that is needed last first."""
