@@ -74,8 +74,7 @@ class PlannerClient:
         self._stub = planner_pb2_grpc.PlannerStub(self._channel)
         self._state = PlannerState(Link.CONNECTING, f'connecting to {address}')
         self._stream: PlannerStream | None = None
-        self._session_id = ''
-        self._history = KnownHistory()
+        self._session_id, self._history = '', KnownHistory()
         self._since_ns = self._clock.now_ns()  # since when there is no session
         self._closed = threading.Event()
         self.news = threading.Event()  # set when there is an answer or another state
