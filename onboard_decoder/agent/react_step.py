@@ -217,11 +217,10 @@ class ReactStep:
     def _act(self, body: Body) -> StepOver | None:
         """Move on, and look on while moving."""
         tools, watch = self._parts.tools, self._parts.watch
-        is_held_up = tools.is_at_contact and not watch.may_touch(body.now_ns)
-        revision = watch.advance(body, tools.is_before_contact, is_held_up)
+        revision = watch.advance(body, tools.is_before_contact, tools.is_at_contact)
         if revision is not None:
             return self._stop_before_contact(revision, body)
-        effect = tools.advance(body, watch.may_touch(body.now_ns))
+        effect = tools.advance(body, watch.may_touch)
         if effect is None:
             return None
         self._act_s = to_s(body.now_ns - self._since_ns)

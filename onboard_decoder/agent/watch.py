@@ -89,47 +89,43 @@ class Watch:
         self._asked, self._decision = None, None
 
     def wants_image(self, now_ns: int) -> bool:
-        """True when it is time for another look."""
-        is_looking = self._decision is not None and self._asked is None and self._left > 0
-        return is_looking and now_ns - self._looked_ns >= to_ns(self._settings.watch_period_s)
+        """True when it is time for another look; at once where the arm waits for it."""
+        if self._decision is None or self._asked is not None or self._left == 0:
+            return False
+        is_due = now_ns - self._looked_ns >= to_ns(self._settings.watch_period_s)
+        return is_due or self._looked_ns < self._held_since_ns
 
-    def may_touch(self, now_ns: int) -> bool:
-        """True if what was seen last is recent and in order."""
+    @property
+    def may_touch(self) -> bool:
+        """True if what was seen since the arm waits before contact is in order."""
         if self._decision is None or (self._asked is None and self._left == 0):
             return True
-        recent = now_ns - self._looked_ns <= to_ns(3 * self._settings.watch_period_s)
-        return self._asked is None and recent
+        return self._asked is None and 0 < self._held_since_ns <= self._looked_ns
 
     def advance(
-        self, body: Body, is_before_contact: bool, is_held_up: bool
+        self, body: Body, is_before_contact: bool, is_at_contact: bool
     ) -> Revision | None:
         """Look, ask, judge, as far as it is due.
 
         Args:
           body: what the body feels.
           is_before_contact: whether nothing has been touched.
-          is_held_up: whether the arm waits for this watch.
+          is_at_contact: whether the step that follows touches something.
         """
         if self._decision is None:
             return None
         if not is_before_contact:
             self.end()
             return None
-        if self._is_overdue(body.now_ns, is_held_up):
+        if not is_at_contact:
+            self._held_since_ns = 0
+        elif self._held_since_ns == 0:
+            self._held_since_ns = body.now_ns
+        elif body.now_ns - self._held_since_ns > to_ns(self._settings.watch_wait_s):
             return Revision('a change could not be judged in time')
         if self._asked is not None:
             return self._judged(self._asked, body)
         return self._look(body) if self.wants_image(body.now_ns) else None
-
-    def _is_overdue(self, now_ns: int, is_held_up: bool) -> bool:
-        """True once the arm has waited long enough."""
-        if not is_held_up:
-            self._held_since_ns = 0
-        elif self._held_since_ns == 0:
-            self._held_since_ns = now_ns
-        else:
-            return now_ns - self._held_since_ns > to_ns(self._settings.watch_wait_s)
-        return False
 
     def _look(self, body: Body) -> Revision | None:
         """Compare a new image with the one of the decision."""

@@ -174,13 +174,34 @@ def test_an_image_that_never_rests_does_not_keep_the_arm_from_working(manifest):
     assert min(b - a for a, b in zip(asked, asked[1:], strict=False)) >= 0.19
 
 
+def test_the_last_look_is_taken_before_contact(manifest):
+    """Moved when the arm is above it already: it is seen, and not touched where it was."""
+    world = make(manifest, 'repair')
+    world.port.revisions = [grasp(y=0.14)]
+    world.robot.ask('pick the red cube')
+    world.run(lambda robot: robot.status().step_index == 1)
+    move_the_thing(world)
+
+    assert world.run().result.outcome is TaskOutcome.DONE
+    assert world.results() == [('grasp', 'stopped'), ('grasp', 'held')]
+    assert set(world.touched) <= {(0.5, y / 100) for y in range(13, 16)}
+
+
+def test_a_camera_that_falls_silent_keeps_the_arm_from_touching(manifest):
+    """Without a last look there is no contact."""
+    world = make(manifest, 'repair', watch_wait_s=0.5)
+    world.robot.ask('pick the red cube')
+    while_reaching(world).has_images = False
+
+    assert world.run().result.end.value == 'no_image'
+    assert (world.results(), world.touched) == ([('grasp', 'stopped')], [])
+
+
 def test_a_watch_is_over_at_contact(manifest):
     """What the hand itself changes in the image is no news."""
     world = make(manifest, 'repair', [grasp(), DONE])
     world.robot.ask('pick the red cube')
-    world.run(lambda robot: robot.status().step == 'grasp' and robot.status().step_index == 1)
-    for _ in range(3):
-        world.step()
+    world.run(lambda robot: world.arm.positions[2] < 0.15)
     move_the_thing(world)
     world.run()
 
