@@ -12,8 +12,7 @@ from onboard_decoder.agent.motions import Motions
 from onboard_decoder.agent.records import answer_record
 from onboard_decoder.agent.step_runner import Body, Progress, StepRunner
 from onboard_decoder.agent.success import SuccessJudge
-from onboard_decoder.agent.task_result import TaskOutcome as TaskOutcome
-from onboard_decoder.agent.task_result import TaskResult
+from onboard_decoder.agent.task_result import TaskOutcome, TaskResult
 from onboard_decoder.agent.turn_asker import GaveUp, Log, TurnAsker, Waiting
 from onboard_decoder.clock import to_ns, to_s
 from onboard_decoder.config import TaskLimits

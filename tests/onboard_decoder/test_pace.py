@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
-from onboard_decoder.agent.task_loop import TaskOutcome
+from onboard_decoder.agent.task_result import TaskOutcome
 from onboard_decoder.manifest_yaml import load_manifest
 from onboard_decoder.pace import PaceKeeper
 import pytest

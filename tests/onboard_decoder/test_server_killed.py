@@ -4,7 +4,7 @@
 import time
 
 import numpy as np
-from onboard_decoder.agent.task_loop import TaskOutcome
+from onboard_decoder.agent.task_result import TaskOutcome
 from onboard_decoder.planner_client import LinkSettings, PlannerClient
 from onboard_decoder.planner_port import Link
 from onboard_decoder.robot import Robot

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
-from onboard_decoder.agent.task_loop import TaskOutcome
+from onboard_decoder.agent.task_result import TaskOutcome
 from onboard_decoder.config import RobotSettings
 from onboard_decoder.errors import InstructionRefused
 from onboard_decoder.plan import ActionPlan, Outcome, PlanStep, Skill
