@@ -5,9 +5,9 @@ Starts them in the order in which they need each other. Knows their parameters; 
 about what they are then asked to do.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 import os
 from pathlib import Path
 
@@ -49,16 +49,18 @@ class LocalRobot:
     transcript: Path
     recording: Path
     checkpoint: Path | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
 
     def restart_backbone(self) -> None:
         """Start the backbone again on the same port and wait until it serves."""
-        start_backbone(self.stack, self.checkpoint, self.backbone_port)
+        start_backbone(self.stack, self.checkpoint, self.backbone_port, self.settings)
 
 
 @contextmanager
 def local_robot(
     out: Path, scene: Scene, checkpoint: Path | None = None,
     parameters: dict[str, str | float | int] | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> Iterator[LocalRobot]:
     """Start everything, hand it over when the robot listens, and end everything.
 
@@ -67,6 +69,7 @@ def local_robot(
       scene: what the arm shows.
       checkpoint: model of the backbone; None takes the shipped one.
       parameters: further parameters of the robot's node.
+      settings: of the backbone, besides its defaults.
 
     Raises:
       PartDied, PartNotReady: if a part does not come up.
@@ -79,7 +82,7 @@ def local_robot(
         path.unlink(missing_ok=True)
     port = free_port()
     with Stack(out / 'logs') as stack:
-        start_backbone(stack, checkpoint, port)
+        start_backbone(stack, checkpoint, port, settings)
         stack.start('arm', 'sim.arm_node', *_arguments({
             'scene_seed': scene.seed, 'task': scene.task, 'split': scene.split,
             'wording': scene.wording, 'mishap': scene.mishap,
@@ -92,7 +95,9 @@ def local_robot(
         os.environ.update(stack.environment)
         with Conversation() as talk:
             talk.wait_for_robot(READY_TIMEOUT_S, stack.check)
-            yield LocalRobot(stack, talk, port, traces, transcript, recording, checkpoint)
+            yield LocalRobot(
+                stack, talk, port, traces, transcript, recording, checkpoint, settings or {}
+            )
 
 
 def _arguments(parameters: dict[str, str | float | int]) -> list[str]:
