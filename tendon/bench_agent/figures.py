@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tendon.bench_agent.exactness import Distance
-from tendon.bench_agent.race import EXACT, Race, REPREFILL
+from tendon.bench_agent.race import EXACT, Race, REPREFILL, typical
 from tendon.bench_agent.script import Event
 from tendon.bench_agent.size import Size
 from tendon.bench_agent.table import by_event
@@ -116,9 +116,15 @@ def slope(points: Sequence[tuple[int, int]]) -> float | None:
 
 
 def late_over_early(race: Race, size: Size, wall: bool = False) -> float | None:
-    """Return the time to the first token of the last turns over that of the early ones."""
-    early = race.typical(EXACT, range(*size.early), wall)
+    """Return the time to the first token of the last turns over that of the early ones.
+
+    The early ones are those of a young session that were taken at the same time, if there is one.
+    """
     late = race.typical(EXACT, _last(size.turns, size), wall)
+    if race.young is not None:
+        early = typical(race.young, range(*size.early), wall)
+    else:
+        early = race.typical(EXACT, range(*size.early), wall)
     return None if early is None or late is None else round(late / early, 3)
 
 

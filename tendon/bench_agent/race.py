@@ -40,13 +40,12 @@ class Race:
     """Of each turn."""
     lengths: list[int] = field(default_factory=list)
     """Tokens before the thought at each turn."""
+    young: Log | None = None
+    """An exact session that is at its early turns while ours is at its last ones."""
 
     def typical(self, name: str, turns: Iterable[int], wall: bool = False) -> float | None:
         """Return the median time to the first token [s]; None: the arm took none of the turns."""
-        log = self.logs.get(name)
-        steps = [] if log is None else [log.steps[turn] for turn in turns if turn in log.steps]
-        times = [step.cost.wall_s if wall else step.cost.cpu_s for step in steps]
-        return median(times) if times else None
+        return typical(self.logs[name], turns, wall) if name in self.logs else None
 
     def computed(self, name: str, event: Event | None = None) -> list[tuple[int, int]]:
         """Return turn and tokens computed of the turns that the arm took, all or of one event."""
@@ -64,9 +63,16 @@ class Race:
         return round(same / len(both), 3) if both else None
 
 
+def typical(log: Log, turns: Iterable[int], wall: bool = False) -> float | None:
+    """Return the median time to the first token [s] in those turns that an arm took."""
+    steps = [log.steps[turn] for turn in turns if turn in log.steps]
+    times = [step.cost.wall_s if wall else step.cost.cpu_s for step in steps]
+    return median(times) if times else None
+
+
 def race(
     arms: Sequence[Arm], turns: Iterable[Turn], size: Size,
-    advance: Callable[[], None] = lambda: None,
+    advance: Callable[[], None] = lambda: None, young: Arm | None = None,
 ) -> Race:
     """Put the arms through the turns; one that fails drops out and says why.
 
@@ -75,14 +81,23 @@ def race(
         turns: of the session.
         size: who takes which turn.
         advance: called after each turn.
+        young: begins beside the late turns and takes an early one at each of them, so that both
+            are timed on the same machine at the same time.
     """
     found = Race({arm.name: Log(arm.name, arm.maker) for arm in arms})
-    for number, turn in enumerate(turns):
+    session = list(turns)
+    if young is not None:
+        found.young = Log(young.name, young.maker)
+        arms = [*arms, young]
+    for number, turn in enumerate(session):
         found.events.append(turn.event)
         found.lengths.append(len(turn.prompt))
         # Each turn begins with another arm: who comes first may find the machine warmer.
         first = number % len(arms)
         for arm in (*arms[first:], *arms[:first]):
+            if arm is young and found.young is not None:
+                _take_early(arm, number, session, size, found.young)
+                continue
             log = found.logs[arm.name]
             if not log.failure and takes(arm.name, number, size):
                 _take(arm, number, turn, log)
@@ -97,6 +112,17 @@ def takes(name: str, number: int, size: Size) -> bool:
     if name in SAMPLED:
         return number % size.sample == 0 or number >= size.turns - size.late
     return number < size.race or name in LASTING
+
+
+def _take_early(
+    arm: Arm, number: int, session: Sequence[Turn], size: Size, log: Log
+) -> None:
+    """Take the early turn that belongs to a late one; before the first, all that precedes it."""
+    early = number - (size.turns - size.late) + size.early[0]
+    if early == size.early[0]:
+        arm.take(session[early - 1])
+    if size.early[0] <= early < size.early[1]:
+        log.steps[early] = arm.take(session[early])
 
 
 def _take(arm: Arm, number: int, turn: Turn, log: Log) -> None:

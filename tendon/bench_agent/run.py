@@ -12,6 +12,7 @@ from tendon.bench_agent.contestants import peers, torch_arms
 from tendon.bench_agent.edits import measure_edits
 from tendon.bench_agent.exactness import distances
 from tendon.bench_agent.figures import CACHE_KEYS, CacheFindings, figures, Findings
+from tendon.bench_agent.ours import Exact
 from tendon.bench_agent.picture import draw_race
 from tendon.bench_agent.race import race
 from tendon.bench_agent.restoring import restore_over_prefill
@@ -100,7 +101,9 @@ def _measure(
         bar = progress.add_task(subject.name, total=size.turns + 3)
         turns = Script(subject.encode, size, seed).turns()
         arms = [*torch_arms(subject, size), *others]
-        found.race = race(arms, turns, size, lambda: progress.advance(bar))
+        found.race = race(
+            arms, turns, size, lambda: progress.advance(bar), Exact(subject.model, size.most)
+        )
         found.distances = distances(subject, size, seed, Path(folder))
         progress.advance(bar)
         found.edits = measure_edits(subject, size, seed)

@@ -15,6 +15,7 @@ from tendon.bench_agent.size import Size
 CAPTION = (
     'tokens computed / ms of one core until the first token; median of the\n'
     'turns with this event; restart includes bringing the session back.\n'
+    'MiB: keys and values that are held at the end.\n'
     'same: share of the turns with the first token of a full prefill.'
 )
 
@@ -28,7 +29,7 @@ def print_race(race: Race, size: Size, console: Console, title: str) -> None:
     table.add_column('arm', no_wrap=True)
     for event in Event:
         table.add_column(event.value, justify='right', no_wrap=True)
-    for heading in ('kept', 'same'):
+    for heading in ('MiB', 'same'):
         table.add_column(heading, justify='right', no_wrap=True)
     for log in race.logs.values():
         if log.steps:
@@ -63,7 +64,7 @@ def _cells(race: Race, log: Log, size: Size) -> list[str]:
             f'{found[event.value]["tokens"]:.0f}/{found[event.value]["ttft_ms"]:.0f}'
             if event.value in found else '' for event in Event
         ),
-        '' if last.nbytes is None else f'{last.nbytes / 2**20:.1f} MiB',
+        '' if last.nbytes is None else f'{last.nbytes / 2**20:.1f}',
         '' if agreement is None else f'{agreement:.0%}',
     ]
 

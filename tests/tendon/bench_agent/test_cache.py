@@ -15,6 +15,7 @@ from tendon.bench_agent.arm import Cost, Step  # noqa: E402
 from tendon.bench_agent.contestants import peers, torch_arms  # noqa: E402
 from tendon.bench_agent.edits import measure_edits  # noqa: E402
 from tendon.bench_agent.exactness import distances  # noqa: E402
+from tendon.bench_agent.figures import late_over_early  # noqa: E402
 from tendon.bench_agent.ours import Exact  # noqa: E402
 from tendon.bench_agent.race import race  # noqa: E402
 from tendon.bench_agent.restoring import restore_over_prefill  # noqa: E402
@@ -187,6 +188,29 @@ def test_restart_counts_what_bringing_back_took(turns):
 
     for number, turn in enumerate(turns):
         assert steps[number].cost.cpu_s == (11 if turn.event is Event.RESTART else 1)
+
+
+def test_late_turns_are_timed_beside_early_ones(turns):
+    """A young session takes an early turn at each late one; a load of the machine hits both."""
+    class Loaded:
+        name, maker = 'exact', 'nobody'
+        now = 0
+
+        def take(self, turn):
+            Loaded.now += 1
+            return Step(Cost(Loaded.now, Loaded.now), 1, 0)
+
+        def restart(self):
+            return Cost()
+
+        def close(self):
+            return None
+
+    found = race([Loaded()], turns, SMALL, young=Loaded())
+
+    assert sorted(found.young.steps) == list(range(4, 8))
+    assert late_over_early(found, SMALL) == pytest.approx(1, abs=0.1)
+    assert late_over_early(replace(found, young=None), SMALL) > 1.5
 
 
 def test_peers_that_are_not_installed_are_named(subject, monkeypatch, tmp_path):
