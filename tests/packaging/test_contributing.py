@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The six steps of CONTRIBUTING.md to a new KV method: each is true, and together they suffice."""
+"""The steps of CONTRIBUTING.md to a KV method and to a tool: each is true; they suffice."""
 
 import os
 from pathlib import Path
@@ -8,10 +8,16 @@ import shutil
 import subprocess
 import sys
 
+from cloud_backbone.distillation.turns import TOOL_WEIGHTS
 from cloud_backbone.kv_cache.policy import policy_names
+from cloud_backbone.task_memory import Tool
+from onboard_decoder.agent.tools import TOOLS
+from onboard_decoder.task_memory import Tool as OnboardTool
+from protos import plan_pb2
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+METHOD, TOOL = 'KV method', 'tool'
 TOYS = Path(__file__).parent / 'toy_method'
 TABLES = ('cloud_backbone/kv_cache', 'tendon', 'tests/cloud_backbone/kv_cache', 'docs')
 """Folders that hold what the steps change."""
@@ -30,25 +36,53 @@ IMPORTS = (
     'from cloud_backbone.kv_cache.toy_code import ToyCode\n'
     'from cloud_backbone.kv_cache.toy_rule import ToyRule\n'
 )
+STOP, TAP_WORD = "    STOP = 'stop'\n", "    TAP = 'tap'\n"
+TAP = {
+    'protos/plan.proto': ('  TOOL_STOP = 9;\n', '  TOOL_STOP = 9;\n  TOOL_TAP = 10;\n'),
+    'cloud_backbone/task_memory.py': (STOP, STOP + TAP_WORD),
+    'onboard_decoder/task_memory.py': (STOP, STOP + TAP_WORD),
+    'onboard_decoder/agent/tools.py': ('    Tool.ASK: ToolSpec(', (
+        "    Tool.TAP: ToolSpec('Touch a thing.', ('object_name',), Hand.EMPTY, Skill.PUSH,\n"
+        '                       (StepResult.PUSHED, *_MOTION)),\n    Tool.ASK: ToolSpec('
+    )),
+    'onboard_decoder/agent/effects.py': (
+        '    Tool.PUSH: _pushed,\n', '    Tool.PUSH: _pushed,\n    Tool.TAP: _pushed,\n'
+    ),
+    'onboard_decoder/agent/trial.py': ('Tool.PUSH, ', 'Tool.PUSH, Tool.TAP, '),
+    'cloud_backbone/act.py': ('(<look> | <grasp>', '(<look> | <tap> | <grasp>'),
+    'cloud_backbone/agent_words.py': (
+        'if call.tool is Tool.GRASP else', 'if call.tool in (Tool.GRASP, Tool.TAP) else'
+    ),
+    'cloud_backbone/act_grounding.py': ('        assert act.b is not None\n', (
+        '        if act.tool is Tool.TAP:\n'
+        '            reach, touch, _ = geometry.take(geometry.spot(act.a, act.a_point))\n'
+        '            touch = Step(Skill.PUSH, touch.target_in_base, touch.thing, touch.point)\n'
+        '            return [reach, touch, HOME]\n        assert act.b is not None\n'
+    )),
+    'cloud_backbone/distillation/turns.py': ("'push': 1.5,", "'push': 1.5, 'tap': 1.0,"),
+}
+"""A toy of a tool: in each file what stands there, and what stands there afterwards."""
 
 
-def section() -> str:
-    """Return what CONTRIBUTING.md says about a new method."""
+def section(new: str) -> str:
+    """Return what CONTRIBUTING.md says about something new."""
     text = (ROOT / 'CONTRIBUTING.md').read_text(encoding='utf-8')
-    found = re.search(r'^## Adding a KV method\n(.*?)^## ', text, re.MULTILINE | re.DOTALL)
-    assert found, 'CONTRIBUTING.md has no section about a KV method'
+    found = re.search(rf'^## Adding a {new}\n(.*?)^## ', text, re.MULTILINE | re.DOTALL)
+    assert found, f'CONTRIBUTING.md has no section about a {new}'
     return found[1]
 
 
-def steps() -> list[str]:
+def steps(new: str = METHOD) -> list[str]:
     """Return its steps."""
-    return re.findall(r'^\d+\. (.*?)(?=^\d+\. |\n\n|\Z)', section(), re.MULTILINE | re.DOTALL)
+    return re.findall(
+        r'^\d+\. (.*?)(?=^\d+\. |\n\n|\Z)', section(new), re.MULTILINE | re.DOTALL
+    )
 
 
 def code_of(step: str) -> tuple[list[Path], list[str]]:
     """Return the files and the names that a step sets as code; commands are tested elsewhere."""
     spans = re.findall(r'`([^`]+)`', step)
-    files = [Path(span) for span in spans if '/' in span and '<' not in span]
+    files = [Path(span) for span in spans if '/' in span and not re.search(r'[< ]', span)]
     return files, [span for span in spans if re.fullmatch(r'\w+', span)]
 
 
@@ -71,6 +105,16 @@ def add(root: Path, path: Path, table: str, entry: str) -> None:
     (root / path).write_text(text, encoding='utf-8')
 
 
+def run_tests(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run tests against the packages in a folder; what is not there is taken from here."""
+    environment = {**os.environ, 'PYTHONPATH': f'{root}{os.pathsep}{ROOT}', 'OMP_NUM_THREADS': '1'}
+    return subprocess.run(
+        [sys.executable, '-m', 'pytest', '-q', '-p', 'no:cacheprovider', '-c', os.devnull,
+         f'--rootdir={root}', *arguments],
+        cwd=root, env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )
+
+
 @pytest.fixture(scope='module')
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the packages in which somebody has followed the steps, for both kinds."""
@@ -90,17 +134,19 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_there_are_six_steps() -> None:
+@pytest.mark.parametrize('new', [METHOD, TOOL])
+def test_there_are_six_steps(new: str) -> None:
     """As many as the page says."""
-    assert len(steps()) == 6
-    assert [int(number) for number in re.findall(r'^(\d)\. ', section(), re.MULTILINE)] == [
+    assert len(steps(new)) == 6
+    assert [int(number) for number in re.findall(r'^(\d)\. ', section(new), re.MULTILINE)] == [
         1, 2, 3, 4, 5, 6,
     ]
 
 
-def test_what_the_steps_name_exists() -> None:
+@pytest.mark.parametrize('new', [METHOD, TOOL])
+def test_what_the_steps_name_exists(new: str) -> None:
     """Each file is there, and each name stands in a file of its step."""
-    for number, step in enumerate(steps(), 1):
+    for number, step in enumerate(steps(new), 1):
         files, names = code_of(step)
         assert all((ROOT / path).exists() for path in files), f'step {number}'
         texts = [(ROOT / path).read_text(encoding='utf-8') for path in files if path.suffix]
@@ -129,13 +175,45 @@ def test_a_method_added_by_the_steps_works(copy: Path) -> None:
     """It keeps the contracts, has a policy and combinations, serves a model, and is benched."""
     folder = copy / TABLES[2]
     files = ('test_scorer_contract.py', 'test_codec_contract.py', 'test_toys.py')
-    environment = {**os.environ, 'PYTHONPATH': f'{copy}{os.pathsep}{ROOT}', 'OMP_NUM_THREADS': '1'}
-    done = subprocess.run(
-        [sys.executable, '-m', 'pytest', '-q', '-rA', '-k', 'toy', '-p', 'no:cacheprovider',
-         '-c', os.devnull, f'--rootdir={copy}', *(str(folder / name) for name in files)],
-        cwd=copy, env=environment, capture_output=True, text=True, timeout=300, check=False,
-    )
+
+    done = run_tests(copy, '-rA', '-k', 'toy', *(str(folder / name) for name in files))
 
     assert done.returncode == 0, done.stdout + done.stderr
     passed = re.findall(r'^PASSED \S*?(\w+\.py)::\S*\[.*toy', done.stdout, re.M | re.I)
     assert set(passed) == set(files)
+
+
+def test_every_tool_is_where_the_steps_put_it() -> None:
+    """The wire, both sides, the table of docs/agent.md and the training know the same tools."""
+    page = (ROOT / 'docs' / 'agent.md').read_text(encoding='utf-8')
+    table = re.search(r'^## Tools\n\n(.*?)\n\n', page, re.MULTILINE | re.DOTALL)
+    assert table, 'docs/agent.md has no table of tools'
+    names = {tool.value for tool in Tool}
+
+    assert [tool.name for tool in OnboardTool] == [tool.name for tool in Tool]
+    assert {word.removeprefix('TOOL_').lower() for word in plan_pb2.Tool.keys()} == {
+        'unspecified', *names,
+    }
+    assert {tool.value for tool in TOOLS} == rows(table[1]) == names
+    assert set(TOOL_WEIGHTS) == {'lesson', *names}
+
+
+@pytest.mark.slow
+def test_a_tool_added_by_the_steps_works(tmp_path: Path) -> None:
+    """It may be written, goes over the wire, gets steps, is let through, and is measured."""
+    ignored = shutil.ignore_patterns('__pycache__', 'checkpoints', 'kernel')
+    told = {str(path) for step in steps(TOOL) for path in code_of(step)[0]}
+    for folder in ('cloud_backbone', 'onboard_decoder', 'protos'):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
+    for name, (old, new) in TAP.items():
+        text = (tmp_path / name).read_text(encoding='utf-8')
+        assert name in told and text.count(old) == 1, f'{name}: {old}'
+        (tmp_path / name).write_text(text.replace(old, new), encoding='utf-8')
+    generate = [sys.executable, str(tmp_path / 'protos' / 'generate.py')]
+    subprocess.run(generate, check=True, timeout=60)
+    shutil.copy(Path(__file__).parent / 'toy_tool' / 'check_tap.py', tmp_path / 'test_tap.py')
+    shutil.copy(ROOT / 'tests/onboard_decoder/agent/test_effects.py', tmp_path)
+
+    done = run_tests(tmp_path, 'test_tap.py', 'test_effects.py')
+
+    assert done.returncode == 0, done.stdout + done.stderr
