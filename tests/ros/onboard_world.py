@@ -131,12 +131,17 @@ class Arm:
 
 
 class World:
-    """Onboard node, mirror arm and scripted backbone, spun by one thread each."""
+    """Onboard node, mirror arm and scripted backbone, spun by one thread each.
 
-    def __init__(self, folder: Path, monkeypatch, answers=None, **changes):
+    ``planner`` takes the scripted backbone's place: something with an address that can be stopped.
+    """
+
+    def __init__(self, folder: Path, monkeypatch, answers=None, planner=None, **changes):
         monkeypatch.setattr(robot_factory, 'load_decoder', GantryDecoder)
         self.manifest = gantry(folder)
-        self.planner = ScriptedPlanner(answers or plans(), image_size=(16, 12)).start()
+        self.planner = planner or ScriptedPlanner(
+            answers or plans(), image_size=(16, 12)
+        ).start()
         values = {
             'robot': str(folder / 'manifest.yaml'), 'backbone_address': self.planner.address,
             'process_priority': 0, 'loop_priority': 0, **changes,
