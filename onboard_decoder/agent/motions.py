@@ -37,6 +37,12 @@ class Motions:
             self.home(is_carrying),
         )
 
+    def away(self, joints: JointState, is_carrying: bool) -> tuple[PlanStep, ...]:
+        """Home; from among the things up first."""
+        height_m = self._tool_m(joints)[2] - self._manifest.table_height_m
+        is_high = height_m >= self._retreat_m
+        return (self.home(is_carrying),) if is_high else self.retreat(joints, is_carrying)
+
     def home(self, is_carrying: bool) -> PlanStep:
         """Go home; the gripper stays shut if it holds a thing, else it opens."""
         return PlanStep(Skill.HOME, gripper_opening=0.0 if is_carrying else 1.0)

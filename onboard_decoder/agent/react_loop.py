@@ -183,7 +183,7 @@ class ReactLoop:
             if holds:
                 self._observe(body)
             else:
-                self._away.begin(motions.retreat(body.joints, is_carrying=False), self._observe)
+                self._away.begin(motions.away(body.joints, is_carrying=False), self._observe)
         elif halt.is_low:
             lift = motions.retreat(body.joints, holds)[:1]
             self._away.begin(
@@ -243,7 +243,7 @@ class ReactLoop:
         if self._holds(body):
             self._away.begin(motions.put_down(body.joints, tools.grasped_at_m), self._reflect)
         else:
-            self._away.begin(motions.retreat(body.joints, is_carrying=False), self._reflect)
+            self._away.begin(motions.away(body.joints, is_carrying=False), self._reflect)
 
     def _reflect(self, body: Body) -> None:
         """Ask for a lesson, if the trial has one to give."""

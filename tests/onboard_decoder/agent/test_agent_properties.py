@@ -130,13 +130,13 @@ def test_whatever_the_backbone_and_people_do_the_task_ends_in_order(
 def test_a_cancel_in_any_state_ends_the_task_and_stops_the_arm(manifest, state, how):
     """And the robot is good for the next task."""
     acts = {
-        'ask': [ASK], 'verify': [DONE], 'reset': [place(x=0.95)], 'hold': [grasp()],
+        'ask': [ASK], 'verify': [DONE], 'reset': [grasp(y=0.3)], 'hold': [grasp()],
         'reflect': [grasp(y=0.3)],
     }.get(state, [grasp()])
     world = ReactWorld(manifest, acts, {
         'agent.watch': 'repair', 'agent.max_refusals': 1, 'agent.max_same_failures': 1})
     world.port.revisions = [place()]
-    if state != 'reflect':
+    if state not in ('reset', 'reflect'):
         world.with_thing()
     world.robot.ask(PUT)
     if state == 'hold':

@@ -168,3 +168,13 @@ def test_a_person_who_declines_is_heard(manifest):
 
     assert world.results() == [('ask', 'unanswered')]
     assert LESSON_PLAN.lesson == LESSON
+
+
+def test_an_arm_that_is_home_already_is_not_sent_away(manifest):
+    """A trial that fails before anything moved costs no detour."""
+    world = ReactWorld(manifest, [place()], {'agent.max_trials': 2, 'agent.max_refusals': 1})
+    world.robot.ask(PUT)
+    world.run()
+
+    assert [event['skills'] for event in world.events('retreat')] == [['home']] * 2
+    assert world.robot.result.duration_s < 3.0
