@@ -80,6 +80,8 @@ def _task(node: str, status: RobotStatus) -> DiagnosticStatus:
         'attempt': status.attempt,
         'step': f'{status.step_index + 1}/{status.step_count} {status.step}',
         'waits_for': status.waits_for,
+        'tool': status.tool,
+        'question': status.question,
         'notice': status.notice,
     })
 

@@ -5,6 +5,7 @@ In each case the command loop does not notice, and people read why the agent wai
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
 from cloud_backbone.config import BackboneConfig, CacheConfig, LimitsConfig
 from protos import plan_pb2, planner_pb2
@@ -91,12 +92,13 @@ class Ticks:
 
 def test_a_person_who_never_answers_ends_the_task_with_that_reason(make):
     """The question is in the status while it waits; the loop commands all the time."""
-    world = make(answers=[ASK, STOP], **{'agent.ask_wait_s': 1.5})
+    world = make(answers=[ASK, STOP], **{'agent.ask_wait_s': 4.0})
     ticks = Ticks(world)
     world.arm.say('put it there')
 
     world.arm.spin_until(
         lambda: world.arm.statuses and world.arm.statuses[-1]['question'] == QUESTION)
+    assert told(world, 'task').values['question'] == QUESTION
     result = world.arm.result()
 
     ticks.assert_steady()
@@ -136,7 +138,7 @@ def test_a_full_pool_is_read_in_the_status_and_waited_for(make, tmp_path):
             world.arm.say('put it there')
             world.arm.spin_until(lambda: world.arm.statuses and (
                 'bytes of cache' in world.arm.statuses[-1]['link_reason']))
-            assert 'bytes of cache' in told(world, 'backbone')
+            assert 'bytes of cache' in told(world, 'backbone').text
             assert not world.arm.statuses[-1]['result']
             close(other)
         result = world.arm.result()
@@ -164,12 +166,22 @@ def test_a_corrupt_snapshot_costs_time_and_nothing_else(make, tmp_path, caplog):
     assert 'is damaged' in caplog.text
 
 
+class Entry(NamedTuple):
+    """What /diagnostics says of one thing."""
+
+    text: str
+    values: dict[str, str]
+
+
 def told(world, name):
-    """Return the newest text of one entry of /diagnostics."""
+    """Return the newest entry of a name in /diagnostics."""
     world.arm.diagnostics.clear()
     world.arm.spin_until(lambda: world.arm.diagnostics)
-    entries = {entry.name: entry.message for entry in world.arm.diagnostics[-1].status}
-    return entries[f'onboard_node: {name}']
+    (entry,) = [
+        entry for entry in world.arm.diagnostics[-1].status
+        if entry.name == f'onboard_node: {name}'
+    ]
+    return Entry(entry.message, {pair.key: pair.value for pair in entry.values})
 
 
 def session_of(world):

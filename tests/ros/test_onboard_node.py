@@ -62,7 +62,8 @@ def test_a_question_of_the_agent_is_answered_on_a_topic(make):
     world = make(answers=[ask, stop], **{'agent.mode': 'react'})
     world.arm.say('put it there')
     world.arm.spin_until(lambda: world.arm.questions)
-    world.arm.spin_until(lambda: world.arm.statuses[-1]['question'])
+    world.arm.spin_until(
+        lambda: world.arm.statuses and world.arm.statuses[-1]['question'])
     world.arm.answer('yes')
 
     result = world.arm.result()
