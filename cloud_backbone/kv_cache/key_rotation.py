@@ -5,7 +5,7 @@ Channels (x, y) of one frequency w become
 
     x' = x cos(D w) - y sin(D w)        y' = y cos(D w) + x sin(D w)
 
-with angles in single precision and, whatever attention factor the embedding has, of length one:
+with angles in double precision and, whatever attention factor the embedding has, of length one:
 the factor is in the key already. With multi-axis positions (M-RoPE) D is added to every axis,
 which is the same turn. Channels behind the rotated ones are left alone. Values do not turn.
 """

@@ -75,7 +75,7 @@ class Gate:
         """Refuse an edit that is not known to be good.
 
         Args:
-            fingerprint: of the model that is edited.
+            fingerprint: of the model that is edited; one without a name was never measured.
             operation: replace, drop or move.
             kind: of its mode.
 
@@ -85,7 +85,7 @@ class Gate:
         name = f'{operation} {kind}'
         known = self.calibration
         effect = None
-        if known is not None and known.fingerprint == fingerprint:
+        if known is not None and fingerprint and known.fingerprint == fingerprint:
             effect = known.effects.get(name)
         if effect is None:
             if not self.unmeasured:

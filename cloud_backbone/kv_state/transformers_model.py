@@ -31,7 +31,7 @@ class TransformersModel:
 
     Args:
         model: with a language-model head.
-        fingerprint: of its weights, where edits are to be calibrated.
+        fingerprint: of its weights; without one no calibration of edits counts for it.
 
     Raises:
         UnsupportedModel: its tokens see tokens behind them, or its cache is none of the library's.

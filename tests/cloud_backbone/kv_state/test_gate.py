@@ -94,6 +94,13 @@ def test_of_another_model() -> None:
             gate.check(fingerprint, operation, 'stale')
 
 
+def test_of_a_model_without_a_name() -> None:
+    """Two models that nobody named are not taken for one."""
+    gate = Gate(Calibration('', {'replace stale': Effect(100, 0.0, 0.0)}))
+    with pytest.raises(ApproxRefused, match='never measured'):
+        gate.check('', 'replace', 'stale')
+
+
 def test_written_and_read() -> None:
     """A calibration comes back from text as it was; other text is refused."""
     found = Calibration('m', {'replace stale': Effect(8, 0.25, 0.125)})
