@@ -15,50 +15,12 @@ from typing import TypeVar
 from numpy.random import Generator
 from sim.entity import HELD_OUT, OBJECT_COLOURS, OBJECT_KINDS, STACKABLE_KINDS
 from sim.instructions import is_free, Name, sample, say, Thing, Wording
+from sim.situation import Entry, Lesson, Situation
 
-Call = tuple[str, Name | None, str]
-"""Tool, the thing or place that it is about, manner."""
-Entry = tuple[Call, str]
-"""A call and its result."""
-Lesson = tuple[str, Name]
-"""What is so ('slips', 'low', 'moves') of which thing."""
 Item = TypeVar('Item')
 
 FAILURES = ('missed', 'missed', 'slipped', 'fell', 'failed', 'stopped', 'refused')
 LESSON_OF = {'slipped': 'slips', 'missed': 'low'}
-
-
-@dataclass(frozen=True)
-class Situation:
-    """One moment and the right answer.
-
-    Attributes:
-        text: the instruction.
-        task: 'pick', 'put', 'stack' or 'push'.
-        a: the thing that the answer is about. b: the place, None if there is none.
-        a_index, b_index: entities of the scene, -1 for one that is absent or not named.
-        template: number of the wording.
-        lessons, history: what the agent knows.
-        is_over: the trial has failed; a lesson is wanted, not a call.
-        hand: whether the gripper holds something.
-        holding: whether the answer says that a is held.
-        tool, manner: the right call; for a lesson, 'lesson' and what is so.
-    """
-
-    text: str
-    task: str
-    a: Name
-    b: Name | None
-    a_index: int
-    b_index: int
-    template: int
-    lessons: tuple[Lesson, ...]
-    history: tuple[Entry, ...]
-    is_over: bool
-    hand: bool
-    holding: bool
-    tool: str
-    manner: str
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,13 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 from rich.progress import Progress
-from sim.agent_situations import draw_situations, Situation
+from sim.agent_situations import draw_situations
 from sim.camera import Camera
 from sim.entity import COLOURS, KINDS
 from sim.errors import SceneError
 from sim.instructions import Instruction, sample
 from sim.scene import draw_scene, SceneSpec, Split
+from sim.situation import Situation
 from sim.world import World
 
 FORMAT = 2

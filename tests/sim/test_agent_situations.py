@@ -6,9 +6,10 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from sim.agent_situations import draw_situations, Situation
+from sim.agent_situations import draw_situations
 from sim.entity import HELD_OUT
 from sim.scene import draw_scene, SceneSpec
+from sim.situation import Situation
 
 SCENES = [draw_scene((3, number), 'train', 'dataset') for number in range(150)]
 
