@@ -16,14 +16,16 @@ from cloud_backbone.plan_vocabulary import Vocabulary
 from cloud_backbone.step_geometry import StepGeometry, UnreachableError
 
 TOGETHER_M = 0.14
-"""What lies in, stands on or touches something else is not farther from its centre than this."""
+"""What lies in or touches a container is not farther from its centre than this."""
+STACKED_M = 0.08
+"""What stands on something is seen no farther from it than this: it looks farther for being up."""
 
 
 class Grounder:
     """Turns drafts into plans for one embodiment."""
 
     def __init__(self, embodiment: Embodiment, vocabulary: Vocabulary) -> None:
-        self._geometry = StepGeometry(embodiment, vocabulary)
+        self._geometry, self._vocabulary = StepGeometry(embodiment, vocabulary), vocabulary
 
     def ground(self, draft: PlanDraft) -> Plan:
         """Return the plan that a draft means."""
@@ -49,7 +51,8 @@ class Grounder:
             except UnreachableError as error:
                 return refusal(str(error), thought_of(draft))
             distance = math.hypot(a.x - b.x, a.y - b.y)
-            if distance > TOGETHER_M:
+            is_container = self._vocabulary.kind_of(draft.b).container
+            if distance > (TOGETHER_M if is_container else STACKED_M):
                 return refusal(
                     f'The {draft.a} is {distance:.2f} m from the {draft.b}.', thought_of(draft)
                 )

@@ -210,10 +210,9 @@ class ReactLoop:
             self._end(TaskOutcome.FAILED, answer.end, reason, body.now_ns)
         elif answer is not None:
             self._log('second_look', **answer_record(answer.turn_id, answer.plan))
-            end = judged(answer.plan, self._holds(body))
+            end = judged(answer.plan, self._holds(body), self._trial.has_place)
             if end is not None:
-                reason = answer.plan.reason or _DONE[end]
-                self._end(TaskOutcome.DONE, end, reason, body.now_ns)
+                self._end(TaskOutcome.DONE, end, _DONE[end], body.now_ns)
             else:
                 self._take_overclaim(answer, body)
 

@@ -54,6 +54,11 @@ class Trial:
         )
 
     @property
+    def has_place(self) -> bool:
+        """True if a call has named where something is to go."""
+        return any(entry.call.target_name for entry in self.entries)
+
+    @property
     def is_unanswered(self) -> bool:
         """True if nobody answered the last question to a person."""
         asked = [entry.result for entry in self.entries if entry.call.tool is Tool.ASK]

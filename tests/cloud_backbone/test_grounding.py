@@ -173,6 +173,19 @@ def test_things_seen_apart_are_not_done(apart_m: float, outcome: Outcome) -> Non
     assert ('0.16 m' in plan.reason) == (outcome is Outcome.REFUSED)
 
 
+@pytest.mark.parametrize(('apart_m', 'outcome'), [(0.05, Outcome.DONE), (0.1, Outcome.REFUSED)])
+def test_what_stands_on_a_thing_is_seen_near_it(apart_m: float, outcome: Outcome) -> None:
+    """A stack that is done cannot be two things that stand beside each other."""
+    base = Thing('green', 'cylinder')
+    kinds = Vocabulary().kinds
+    a, b = (
+        project(FRONT, (0.45, y, kinds[thing.kind].label_height_m))
+        for thing, y in ((CUBE, 0.0), (base, apart_m))
+    )
+    plan = Grounder(ARM, Vocabulary()).ground(PlanDraft('done', CUBE, base, a, b))
+    assert plan.outcome is outcome
+
+
 def test_absent_and_done_have_reasons_and_no_steps() -> None:
     """Both are plans, with words for people."""
     grounder = Grounder(ARM, Vocabulary())

@@ -34,7 +34,7 @@ def grasp(x=0.5, y=0.1, manner=Manner.NORMAL, point=(0.5, 0.5)):
         PlanStep(Skill.REACH, (x, y, 0.2), point=point),
         PlanStep(Skill.GRASP, (x, y, 0.02), gripper_opening=0.0, success=HELD, point=point),
         PlanStep(Skill.LIFT, (x, y, 0.2), gripper_opening=0.0, success=HELD, point=point),
-    ), call=ToolCall(Tool.GRASP, 'red cube', 'blue bin', manner), certificate=EXACT)
+    ), call=ToolCall(Tool.GRASP, 'red cube', '', manner), certificate=EXACT)
 
 
 def place(x=0.4, y=-0.2, tool=Tool.PLACE, manner=Manner.NORMAL):

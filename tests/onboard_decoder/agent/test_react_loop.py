@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+from dataclasses import replace
+
 from onboard_decoder.agent.task_result import TaskOutcome, TrialEnd
 from onboard_decoder.plan import ActionPlan, Outcome, PlanStep, Skill
 from onboard_decoder.task_memory import HistoryEntry, Purpose, StepResult, Tool, ToolCall
@@ -45,7 +47,8 @@ def test_calls_are_carried_out_one_by_one_and_remembered(manifest):
 
 def test_a_pick_is_done_by_what_the_fingers_feel(manifest):
     """The second look sees nothing in the hand, and is overruled."""
-    world = ReactWorld(manifest, [grasp(), DONE], looks=[STOP]).with_thing()
+    pick = replace(grasp(), call=ToolCall(Tool.GRASP, 'red cube'))
+    world = ReactWorld(manifest, [pick, DONE], looks=[STOP]).with_thing()
     world.robot.ask('pick the red cube')
 
     result = world.run().result
