@@ -149,10 +149,12 @@ def act_grammar(
     return _with_words('\n'.join(lines), symbols.word)
 
 
-def lesson_grammar(vocabulary: Vocabulary, symbols: Symbols) -> str:
-    """Return the Lark grammar of lessons."""
+def lesson_grammar(vocabulary: Vocabulary, symbols: Symbols, about: Thing | None = None) -> str:
+    """Return the Lark grammar of lessons; of those about one thing where that is known."""
     kinds = [kind.name for kind in vocabulary.kinds.values() if kind.graspable]
-    lines = [f'start: <lesson> " the " ({" | ".join(kinds)}) fact', *_names(vocabulary)]
+    named = f'"{about}"' if about is not None else ' | '.join(kinds)
+    names = _names(vocabulary) if about is None else []
+    lines = [f'start: <lesson> " the " ({named}) fact', *names]
     lines.append('fact: ' + ' | '.join(f'<{fact.value}>' for fact in Fact))
     return _with_words('\n'.join(lines), symbols.word)
 

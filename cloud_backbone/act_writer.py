@@ -28,13 +28,13 @@ class ActWriter:
         hand_holds: whether the gripper holds something; acts must fit.
         is_over: write a lesson instead of an act.
         refusable: whether the act may say that the thing is not there.
-        held: what is in the gripper, if that is known.
+        thing: what is in the gripper, or what the lesson is about, if that is known.
         askable: whether the act may ask a person.
     """
 
     def __init__(
         self, language: PlanLanguage, hand_holds: bool, is_over: bool, refusable: bool = True,
-        held: Thing | None = None, askable: bool = True,
+        thing: Thing | None = None, askable: bool = True,
     ) -> None:
         self.draft: Act | Lesson | None = None
         self.probabilities: list[float] = []
@@ -42,8 +42,8 @@ class ActWriter:
         self._language, self._is_over = language, is_over
         codec, vocabulary = language.codec, language.vocabulary
         grammar = (
-            lesson_grammar(vocabulary, codec.symbols) if is_over
-            else act_grammar(vocabulary, hand_holds, codec.symbols, refusable, held, askable)
+            lesson_grammar(vocabulary, codec.symbols, thing) if is_over
+            else act_grammar(vocabulary, hand_holds, codec.symbols, refusable, thing, askable)
         )
         self._matcher = codec.matcher(grammar)
         self._tokens: list[int] = []

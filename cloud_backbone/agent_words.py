@@ -83,6 +83,13 @@ def held_thing(entries: Sequence[HistoryEntry], vocabulary: Vocabulary) -> Thing
     return None
 
 
+def tried_thing(entries: Sequence[HistoryEntry], vocabulary: Vocabulary) -> Thing | None:
+    """Return what was grasped for last, which a lesson is about; None without a grasp."""
+    names = [entry.call.object_name for entry in entries if entry.call.tool is Tool.GRASP]
+    is_known = bool(names) and names[-1] in map(str, vocabulary.things)
+    return vocabulary.thing(names[-1]) if is_known else None
+
+
 def manner_text(manner: Manner) -> str:
     """Return the word of a manner; nothing for the normal one."""
     return '' if manner is Manner.NORMAL else f'<{manner.value}>'

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from cloud_backbone.act_writer import ActWriter
 from cloud_backbone.action_plan import Certificate
-from cloud_backbone.agent_words import held_thing, Lesson
+from cloud_backbone.agent_words import held_thing, Lesson, tried_thing
 from cloud_backbone.cache_rows import CacheRows, keep_first
 from cloud_backbone.constrained_decoding import PlanWriter
 from cloud_backbone.draft_check import as_seen, contradicts, Draft, fault_in, hint_of
@@ -150,9 +150,10 @@ class PlanGenerator:
         if memory is None:
             return PlanWriter(language, strict, refusable)
         is_over = memory.purpose is Purpose.REFLECT
-        held = held_thing(memory.entries, language.vocabulary)
+        known = tried_thing if is_over else held_thing
+        thing = known(memory.entries, language.vocabulary)
         askable = all(entry.result is not StepResult.CLEARED for entry in memory.entries)
-        return ActWriter(language, memory.hand_holds, is_over, refusable, held, askable)
+        return ActWriter(language, memory.hand_holds, is_over, refusable, thing, askable)
 
     def _predict(
         self,

@@ -67,6 +67,17 @@ def test_a_trial_that_is_over_gives_a_lesson(fact: Fact) -> None:
     assert writer.draft == lesson
 
 
+def test_a_lesson_is_about_what_was_tried() -> None:
+    """Where that is known, no model can write of anything else."""
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(10):
+        writer = ActWriter(LANGUAGE, hand_holds=False, is_over=True, thing=A)
+        while writer.draft is None:
+            writer.choose(20 * torch.randn(VOCABULARY, generator=generator))
+        assert isinstance(writer.draft, Lesson)
+        assert writer.draft.thing == A
+
+
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), hand_holds=st.booleans(), is_over=st.booleans())
 def test_any_logits_give_a_draft_of_the_right_kind(

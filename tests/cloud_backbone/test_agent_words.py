@@ -10,6 +10,7 @@ from cloud_backbone.agent_words import (
     lesson_text,
     read_lesson,
     SYSTEM,
+    tried_thing,
 )
 from cloud_backbone.plan_vocabulary import Thing, Vocabulary
 from cloud_backbone.task_memory import HistoryEntry, Manner, StepResult, Tool, ToolCall
@@ -40,6 +41,16 @@ def test_the_history_tells_what_is_held() -> None:
     assert held_thing(entries[2:], VOCABULARY) is None
     strange = HistoryEntry(4, ToolCall(Tool.GRASP, 'pink elephant'), StepResult.HELD)
     assert held_thing([*entries, strange], VOCABULARY) is None
+
+
+def test_the_history_tells_what_was_tried() -> None:
+    """What was grasped for last, whatever came of it; foreign names tell nothing."""
+    missed = HistoryEntry(1, ToolCall(Tool.GRASP, 'red cube'), StepResult.MISSED)
+    look = HistoryEntry(2, ToolCall(Tool.LOOK), StepResult.SEEN)
+    strange = HistoryEntry(3, ToolCall(Tool.GRASP, 'pink elephant'), StepResult.MISSED)
+    assert tried_thing([missed, look], VOCABULARY) == Thing('red', 'cube')
+    assert tried_thing([look], VOCABULARY) is None
+    assert tried_thing([missed, strange], VOCABULARY) is None
 
 
 def test_an_entry_names_what_was_handled_or_where_it_went() -> None:
