@@ -25,6 +25,7 @@ pytestmark = [
 ]
 REACT: dict[str, str | float | int] = {'agent.mode': 'react', 'status_rate_hz': 50.0}
 SEED = 7
+LOW_SEED = 12
 TASK_S = 220.0
 Event = dict[str, Any]
 
@@ -83,6 +84,18 @@ def test_a_person_is_asked_for_what_the_robot_may_not_clear(tmp_path: Path) -> N
         assert result['outcome'] == 'done'
         assert robot.talk.truth['questions'] >= 1
         assert 'cleared' in [entry['result'] for entry in events(robot, 'entry')]
+
+
+def test_a_lesson_of_a_failed_trial_lets_the_next_one_succeed(tmp_path: Path) -> None:
+    """What is missed at the usual height is held lower, once the robot has learned why."""
+    with local_robot(tmp_path, Scene(LOW_SEED, 'put', mishap='flat'), None, REACT) as robot:
+        result = finish(robot, begin(robot))
+        assert is_fulfilled(robot), (result, events(robot, 'entry'))
+        assert result['outcome'] == 'done'
+        assert result['attempts'] > 1
+        kept = [lesson['text'] for lesson in events(robot, 'lesson') if lesson['is_kept']]
+        assert kept
+        assert events(robot, 'trial')[-1]['lessons'] == kept[:1]
 
 
 @pytest.mark.parametrize('is_spoilt', [False, True], ids=['kept', 'spoilt'])
