@@ -9,7 +9,8 @@ from onboard_decoder.agent.task_result import FailureCode
 from onboard_decoder.clock import to_ns
 from onboard_decoder.task_memory import StepResult
 
-_NO = ('no', 'cannot', "can't", 'impossible', 'later', 'not')
+_NO = {'no', 'nope', 'cannot', "can't", 'impossible', 'later', 'not', 'wait'}
+_FIRST = 3  # words that may say no: 'sorry, I cannot'
 
 
 class Person:
@@ -53,6 +54,6 @@ class Person:
 def _meant(answer: str) -> Effect:
     """Read an answer: whoever does not decline has done what was asked."""
     words = answer.lower().replace(',', ' ').replace('.', ' ').split()
-    if words and words[0] in _NO:
+    if _NO.intersection(words[:_FIRST]):
         return Effect(StepResult.UNANSWERED, FailureCode.PERSON, f'a person said: {answer}')
     return Effect(StepResult.CLEARED, None, f'a person said: {answer}')

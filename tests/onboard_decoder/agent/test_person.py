@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers of people."""
+
+from onboard_decoder.agent.person import Person
+from onboard_decoder.task_memory import StepResult
+import pytest
+
+
+def answered(text: str) -> StepResult:
+    """Return what comes of a question that is answered like this."""
+    person = Person(10.0)
+    person.ask('Can you clear it?', 0)
+    assert person.answer(text)
+    effect = person.poll(1)
+    assert effect is not None
+    return effect.result
+
+
+@pytest.mark.parametrize('text', ['no', 'No, sorry.', 'I cannot', "sorry, I can't", 'nope', 'Later!'])
+def test_whoever_declines_has_done_nothing(text: str) -> None:
+    """A no counts among the first words, however polite it is."""
+    assert answered(text) is StepResult.UNANSWERED
+
+
+@pytest.mark.parametrize('text', ['yes', 'done', 'ok', 'It is free now, there was not much to do'])
+def test_everybody_else_has_done_what_was_asked(text: str) -> None:
+    """The next image shows whether it is true."""
+    assert answered(text) is StepResult.CLEARED
