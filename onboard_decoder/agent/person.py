@@ -4,6 +4,8 @@
 Knows words and time; what is done with them is with the caller.
 """
 
+import re
+
 from onboard_decoder.agent.effects import Effect
 from onboard_decoder.agent.task_result import FailureCode
 from onboard_decoder.clock import to_ns
@@ -53,7 +55,7 @@ class Person:
 
 def _meant(answer: str) -> Effect:
     """Read an answer: whoever does not decline has done what was asked."""
-    words = answer.lower().replace(',', ' ').replace('.', ' ').split()
+    words = re.findall(r"[\w']+", answer.lower())
     if _NO.intersection(words[:_FIRST]):
         return Effect(StepResult.UNANSWERED, FailureCode.PERSON, f'a person said: {answer}')
     return Effect(StepResult.CLEARED, None, f'a person said: {answer}')

@@ -16,7 +16,9 @@ def answered(text: str) -> StepResult:
     return effect.result
 
 
-@pytest.mark.parametrize('text', ['no', 'No, sorry.', 'I cannot', "sorry, I can't", 'nope', 'Later!'])
+@pytest.mark.parametrize('text', [
+    'no', 'No, sorry.', 'I cannot', "sorry, I can't", 'nope', 'Later!',
+])
 def test_whoever_declines_has_done_nothing(text: str) -> None:
     """A no counts among the first words, however polite it is."""
     assert answered(text) is StepResult.UNANSWERED
