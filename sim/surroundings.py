@@ -63,7 +63,11 @@ class Surroundings:
             self.mischief.step()
 
     def ask(self, question: str) -> None:
-        """Ask the person, who needs a moment; a question before that is forgotten."""
+        """Ask the person, who needs a moment; what was asked before is forgotten.
+
+        Args:
+            question: in words; none takes the question before back.
+        """
         self._question, self._answer_s = question, self._arm.time_s + ANSWER_S
 
     def answer(self) -> str | None:

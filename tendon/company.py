@@ -4,35 +4,27 @@
 Knows the simulator's truth and the robot's question; nothing of plans.
 """
 
-import math
-
 from onboard_decoder.robot import Robot
-from sim.mischief import Mischief
 from sim.mishaps import Mishap
 from sim.mujoco_arm import MujocoArm
-from sim.person import Person
-
-ANSWER_S = 1.0  # until a person has done what was asked
+from sim.surroundings import Surroundings
 
 
 class Company:
-    """What is around the robot: something that goes wrong, and a person who can be asked."""
+    """Lets a robot in lockstep hear what its surroundings say."""
 
     def __init__(self, arm: MujocoArm, mishap: Mishap) -> None:
         """Begin with the scene that the arm shows."""
-        self._arm = arm
-        self._answer_s: float | None = None
-        self.mischief, self.person = Mischief(arm, mishap), Person(mishap)
+        self._around = Surroundings(arm, mishap)
+        self._asked = ''
+        self.mischief, self.person = self._around.mischief, self._around.person
 
     def step(self, robot: Robot) -> None:
         """Do what is due; call it after each control period."""
-        self.mischief.step()
-        if not robot.question:
-            self._answer_s = None
-        elif self._answer_s is None:
-            self._answer_s = self._arm.time_s + ANSWER_S
-        elif self._arm.time_s >= self._answer_s:
-            self._answer_s = math.inf  # a person who cannot help says nothing
-            answer = self.person.answer(robot.question, self._arm)
-            if answer is not None:
-                robot.answer(answer)
+        self._around.step()
+        if robot.question != self._asked:
+            self._asked = robot.question
+            self._around.ask(self._asked)
+        answer = self._around.answer()
+        if answer is not None:
+            robot.answer(answer)
