@@ -29,6 +29,8 @@ TEXT = 72
 """Characters of a text that are shown."""
 NUMBERS = 8
 """Numbers of a list that are shown."""
+DIGITS = 4
+"""Digits of a number that is no whole one."""
 TOKENS = ('tokens', 'history', 'scene')
 """Keys of token ids in the words of an operation."""
 FAILED = 1
@@ -181,15 +183,20 @@ def _pruned(words: Any, decode: Decode) -> Any:
             else _pruned(value, decode) for key, value in words.items()
         }
     if isinstance(words, (list, tuple)):
-        if len(words) > NUMBERS and all(isinstance(one, int) for one in words):
+        if len(words) > NUMBERS and all(isinstance(one, (int, float)) for one in words):
             return _numbers(words)
         return [_pruned(one, decode) for one in words]
+    if isinstance(words, float):
+        return float(f'{words:.{DIGITS}g}')
     return _cut(words) if isinstance(words, str) else words
 
 
-def _numbers(tokens: Sequence[int]) -> str:
-    shown = ' '.join(str(token) for token in tokens[:NUMBERS])
-    return shown if len(tokens) <= NUMBERS else f'{shown} … {len(tokens)} in all'
+def _numbers(numbers: Sequence[float]) -> str:
+    shown = ' '.join(
+        f'{number:.{DIGITS}g}' if isinstance(number, float) else str(number)
+        for number in numbers[:NUMBERS]
+    )
+    return shown if len(numbers) <= NUMBERS else f'{shown} … {len(numbers)} in all'
 
 
 def _cut(text: str) -> str:

@@ -40,9 +40,7 @@ class FailureCode(Enum):
     """What was wrong with one step; a step that failed has exactly one."""
 
     STALE = 'perception_stale'
-    UNKNOWN_OBJECT = 'grounding_unknown'
     ORDER = 'planning_order'  # the pre-condition of the tool did not hold
-    LOOP = 'planning_loop'
     FORMAT = 'format'
     UNREACHABLE = 'motion_unreachable'
     MOTION = 'motion_failed'

@@ -144,3 +144,17 @@ def test_command_shows_a_file(folder: Path, tiny_checkpoint: Path) -> None:
     )
     assert shown.exit_code == 0
     assert 'put the red cube' in words_of(shown.output)
+
+
+def test_long_lists_of_numbers_are_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a plan hands on to the decoder does not fill the screen."""
+    Journal.create(tmp_path / 'journal', {'latent': [0.123456789] * 32}).close()
+
+    assert run(tmp_path) == 0
+
+    shown = capsys.readouterr().out
+    assert '0.1235 0.1235' in shown
+    assert '32 in all' in shown
+    assert '0.123456789' not in shown
