@@ -5,6 +5,7 @@ In each case the command loop does not notice, and people read why the agent wai
 """
 
 from pathlib import Path
+import threading
 from typing import NamedTuple
 
 from cloud_backbone.config import BackboneConfig, CacheConfig, LimitsConfig
@@ -144,6 +145,27 @@ def test_a_full_pool_is_read_in_the_status_and_waited_for(make, tmp_path):
         result = world.arm.result()
         ticks.assert_steady()
     assert (result['outcome'], result['reason']) == ('refused', 'There is no red cube.')
+
+
+def test_a_turn_without_room_is_asked_again(make):
+    """A pool that is full for a while: the status says so, and the task goes on after that."""
+    room = threading.Event()
+    full = planner_pb2.TurnError(
+        reason=planner_pb2.ERROR_REASON_OVERLOADED, remedy=planner_pb2.REMEDY_RETRY_CALL,
+        message='4096 bytes of cache are wanted, 0 are free')
+    world = make(answers=lambda turn: STOP if room.is_set() else full)
+    ticks = Ticks(world)
+    world.arm.say('put it there')
+    world.arm.spin_until(lambda: world.arm.statuses and (
+        '4096 bytes' in world.arm.statuses[-1]['trouble']))
+    assert '4096 bytes' in told(world, 'backbone').values['trouble']
+    room.set()
+
+    result = world.arm.result()
+
+    ticks.assert_steady()
+    assert (result['outcome'], result['reason']) == ('refused', 'The bin is taken.')
+    assert len({turn.turn_id for turn in world.planner.turns}) == len(world.planner.turns)
 
 
 def test_a_corrupt_snapshot_costs_time_and_nothing_else(make, tmp_path, caplog):
