@@ -6,7 +6,7 @@ Knows names and locations in the image; knows no tokenizer, no model and no robo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 import re
@@ -123,23 +123,35 @@ SPELLED = Symbols(lambda word: f'"{word}"', '"<" /0[0-9][0-9]|1[01][0-9]|12[0-7]
 """For tokenizers without tokens of their own for words and locations."""
 
 
-def act_grammar(
-    vocabulary: Vocabulary, hand_holds: bool, symbols: Symbols, refusable: bool = True,
-    held: Thing | None = None, askable: bool = True,
-) -> str:
-    """Return the Lark grammar of the acts that make sense with an empty or a full hand.
+@dataclass(frozen=True)
+class Bounds:
+    """What an act may be at one moment, beside what the kinds of things allow.
 
-    Unless ``refusable``, no act says that the thing is not there; unless ``askable``, none asks a
-    person. Where it is known what is ``held``, a full hand holds nothing else.
+    Attributes:
+        hand_holds: whether the gripper holds something.
+        held: what it is, where that is known.
+        place: where it is to go, where that is known.
+        barred: tools that may not be called.
+        refusable: whether the act may say that the thing is not there.
     """
-    written = _held if hand_holds else _seen
+
+    hand_holds: bool = False
+    held: Thing | None = None
+    place: Thing | None = None
+    barred: frozenset[Tool] = frozenset()
+    refusable: bool = True
+
+
+def act_grammar(vocabulary: Vocabulary, symbols: Symbols, bounds: Bounds) -> str:
+    """Return the Lark grammar of the acts that make sense within bounds."""
+    written = _held if bounds.hand_holds else _seen
     rules = {
-        f'{kind.name}_{colour}': written(kind, colour, vocabulary, askable)
+        f'{kind.name}_{colour}': written(kind, colour, vocabulary, bounds)
         for kind in vocabulary.kinds.values() if kind.graspable
         for colour in kind.colours
-        if not hand_holds or held in (None, Thing(colour, kind.name))
+        if not bounds.hand_holds or bounds.held in (None, Thing(colour, kind.name))
     }
-    if refusable and not hand_holds:
+    if bounds.refusable and not bounds.hand_holds:
         names = ' | '.join(vocabulary.kinds)
         rules['absent'] = f'" There is no " ({names}) "." (<look> | <stop>)'
     lines = ['start: ' + ' | '.join(rules)]
@@ -164,31 +176,41 @@ def _names(vocabulary: Vocabulary) -> list[str]:
     return [f'{kind.name}: ({_any(kind.colours)}) " {kind.name}"' for kind in kinds]
 
 
-def _seen(kind: Kind, colour: str, vocabulary: Vocabulary, askable: bool) -> str:
+def _seen(kind: Kind, colour: str, vocabulary: Vocabulary, bounds: Bounds) -> str:
     """Return what may be written about a thing on the table."""
     ends = ['"." (<look> | <grasp> (<slowly> | <low>)?)']
     ends += [
-        f'", the " {name} " at " at "." ({_calls(kind, other, askable)})'
+        f'", the " {name} " at " at "." ({_calls(kind, other, bounds)})'
         for other, name in _targets(kind, colour, vocabulary)
     ]
     return f'" The {colour} {kind.name} is at " at ({" | ".join(ends)})'
 
 
-def _held(kind: Kind, colour: str, vocabulary: Vocabulary, askable: bool) -> str:
+def _held(kind: Kind, colour: str, vocabulary: Vocabulary, bounds: Bounds) -> str:
     """Return what may be written about a thing in the gripper."""
-    ends = ['"." (<done> | <release>)']
+    ends = [f'"." ({_allowed([Tool.RELEASE, Tool.DONE], bounds)})']
     for other, name in _targets(kind, colour, vocabulary):
+        if bounds.place is not None and bounds.place.kind == other.name:
+            name = f'"{bounds.place}"'
+        elif bounds.place is not None:
+            continue
         put = '<place>' if other.container else '<stack>'
-        calls = f'{put} <slowly>? | <release>' + ' | <ask>' * askable
+        calls = f'{put} <slowly>? | {_allowed([Tool.RELEASE, Tool.ASK], bounds)}'
         ends.append(f'", the " {name} " at " at "." ({calls})')
     return f'<holding> " the {colour} {kind.name}" ({" | ".join(ends)})'
 
 
-def _calls(kind: Kind, other: Kind, askable: bool) -> str:
-    calls = ['<grasp> (<slowly> | <low>)?', '<done>', '<stop>', *['<ask>'] * askable]
+def _calls(kind: Kind, other: Kind, bounds: Bounds) -> str:
+    tools = [Tool.STOP, Tool.DONE, Tool.ASK]
     if 'push' in _tasks(kind, other):
-        calls.append('<push>')
-    return ' | '.join(calls)
+        tools.append(Tool.PUSH)
+    return f'<grasp> (<slowly> | <low>)? | {_allowed(tools, bounds)}'
+
+
+def _allowed(tools: Sequence[Tool], bounds: Bounds) -> str:
+    """Return the calls of those tools that are not barred; the first never is."""
+    free = [tool for tool in tools if tool is tools[0] or tool not in bounds.barred]
+    return ' | '.join(f'<{tool.value}>' for tool in free)
 
 
 def _targets(kind: Kind, colour: str, vocabulary: Vocabulary) -> list[tuple[Kind, str]]:

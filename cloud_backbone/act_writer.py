@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cloud_backbone.act import Act, act_grammar, lesson_grammar, parse_act, parse_lesson
+from cloud_backbone.act import Act, act_grammar, Bounds, lesson_grammar, parse_act, parse_lesson
 from cloud_backbone.agent_words import HOLDING, Lesson
 from cloud_backbone.constrained_decoding import locate, PlanLanguage
 from cloud_backbone.plan_grammar import bin_of, value_of
@@ -25,25 +25,21 @@ class ActWriter:
 
     Args:
         language: of the model.
-        hand_holds: whether the gripper holds something; acts must fit.
-        is_over: write a lesson instead of an act.
-        refusable: whether the act may say that the thing is not there.
-        thing: what is in the gripper, or what the lesson is about, if that is known.
-        askable: whether the act may ask a person.
+        bounds: of the act; None: a lesson is written instead.
+        about: what the lesson is about, if that is known.
     """
 
     def __init__(
-        self, language: PlanLanguage, hand_holds: bool, is_over: bool, refusable: bool = True,
-        thing: Thing | None = None, askable: bool = True,
+        self, language: PlanLanguage, bounds: Bounds | None, about: Thing | None = None
     ) -> None:
         self.draft: Act | Lesson | None = None
         self.probabilities: list[float] = []
         """Probability of each free choice, as the model saw it among all its tokens."""
-        self._language, self._is_over = language, is_over
+        self._language, self._is_over = language, bounds is None
         codec, vocabulary = language.codec, language.vocabulary
         grammar = (
-            lesson_grammar(vocabulary, codec.symbols, thing) if is_over
-            else act_grammar(vocabulary, hand_holds, codec.symbols, refusable, thing, askable)
+            lesson_grammar(vocabulary, codec.symbols, about) if bounds is None
+            else act_grammar(vocabulary, codec.symbols, bounds)
         )
         self._matcher = codec.matcher(grammar)
         self._tokens: list[int] = []

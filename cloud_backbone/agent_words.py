@@ -7,7 +7,6 @@ spell: angle brackets are taken out of instructions. Knows no tokenizer, no imag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 import re
@@ -64,30 +63,18 @@ class Lesson:
 def entry_text(entry: HistoryEntry, vocabulary: Vocabulary) -> str:
     """Return one step of the history; a place is named where a thing was brought.
 
+    A claim that was denied leaves no words: it bars the next claim (``act_bounds``).
+
     Raises:
         ValueError: a name outside the vocabulary.
     """
     call = entry.call
+    if call.tool is Tool.DONE:
+        return ''
     name = call.object_name if call.tool is Tool.GRASP else ''
     name = call.target_name if call.tool in (Tool.PLACE, Tool.STACK, Tool.PUSH) else name
     named = f' the {vocabulary.thing(name)}' if name else ''
     return f'{DID}<{call.tool.value}>{named}{manner_text(call.manner)}<{entry.result.value}>'
-
-
-def held_thing(entries: Sequence[HistoryEntry], vocabulary: Vocabulary) -> Thing | None:
-    """Return what was grasped last and held; None where the history does not tell."""
-    for entry in reversed(entries):
-        if entry.result is StepResult.HELD:
-            name = entry.call.object_name
-            return vocabulary.thing(name) if name in map(str, vocabulary.things) else None
-    return None
-
-
-def tried_thing(entries: Sequence[HistoryEntry], vocabulary: Vocabulary) -> Thing | None:
-    """Return what was grasped for last, which a lesson is about; None without a grasp."""
-    names = [entry.call.object_name for entry in entries if entry.call.tool is Tool.GRASP]
-    is_known = bool(names) and names[-1] in map(str, vocabulary.things)
-    return vocabulary.thing(names[-1]) if is_known else None
 
 
 def manner_text(manner: Manner) -> str:

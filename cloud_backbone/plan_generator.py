@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from cloud_backbone.act_bounds import bounds_of, tried_thing
 from cloud_backbone.act_writer import ActWriter
 from cloud_backbone.action_plan import Certificate
-from cloud_backbone.agent_words import held_thing, Lesson, tried_thing
+from cloud_backbone.agent_words import Lesson
 from cloud_backbone.cache_rows import CacheRows, keep_first
 from cloud_backbone.constrained_decoding import PlanWriter
 from cloud_backbone.draft_check import as_seen, contradicts, Draft, fault_in, hint_of
@@ -22,7 +23,7 @@ from cloud_backbone.model.backbone import Backbone, Chunk, Image, Prediction, Pr
 from cloud_backbone.plan_grammar import PlanDraft
 from cloud_backbone.plan_probe import likely_answer
 from cloud_backbone.sighting import Sighting
-from cloud_backbone.task_memory import Purpose, StepResult, TaskMemory
+from cloud_backbone.task_memory import Purpose, TaskMemory
 from cloud_backbone.turn_cache import Sight, sight_of, TurnCache
 from protos.latency import Stopwatch
 from torch import Tensor
@@ -149,11 +150,10 @@ class PlanGenerator:
         language, memory = self.backbone.language, question.memory
         if memory is None:
             return PlanWriter(language, strict, refusable)
-        is_over = memory.purpose is Purpose.REFLECT
-        known = tried_thing if is_over else held_thing
-        thing = known(memory.entries, language.vocabulary)
-        askable = all(entry.result is not StepResult.CLEARED for entry in memory.entries)
-        return ActWriter(language, memory.hand_holds, is_over, refusable, thing, askable)
+        vocabulary = language.vocabulary
+        if memory.purpose is Purpose.REFLECT:
+            return ActWriter(language, None, tried_thing(memory.entries, vocabulary))
+        return ActWriter(language, bounds_of(memory, vocabulary, refusable))
 
     def _predict(
         self,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from cloud_backbone.act import Act
+from cloud_backbone.act import Act, Bounds
 from cloud_backbone.act_writer import ActWriter
 from cloud_backbone.agent_words import Lesson
 from cloud_backbone.constrained_decoding import PlanLanguage
@@ -71,7 +71,7 @@ def evaluate_acts(
     verdicts: list[ActVerdict] = []
     for start in range(0, len(asked), BATCH):
         part: list[tuple[Moment, Turn]] = asked[start : start + BATCH]
-        writers = [ActWriter(language, moment.hand_holds, moment.is_over) for moment, _ in part]
+        writers = [ActWriter(language, _bounds(moment)) for moment, _ in part]
         index = torch.tensor([moment.instruction.scene for moment, _ in part])
         pixels = to_pixels(scenes.image[index]).to(device)
         write(model, [turn for _, turn in part], writers, pixels)
@@ -108,6 +108,10 @@ def summarise_acts(verdicts: Sequence[ActVerdict]) -> Scores:
     if errors:
         scores['grounding_median_px'] = median(errors)
     return scores
+
+
+def _bounds(moment: Moment) -> Bounds | None:
+    return None if moment.is_over else Bounds(hand_holds=moment.hand_holds)
 
 
 def _kind(reply: Reply) -> str:

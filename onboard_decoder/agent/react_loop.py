@@ -219,8 +219,7 @@ class ReactLoop:
     def _take_overclaim(self, answer: TurnAnswer, body: Body) -> None:
         """Never report done what is not; look around, so that the next thought has news."""
         self._overclaims += 1
-        self._trial.overclaims += 1
-        self._trial.codes[FailureCode.OVERCLAIM] += 1
+        self._step.deny('a second look does not agree')
         self._log('overclaim', trial=self._trial.number, thought=answer.plan.thought)
         end = self._trial.over()
         if end is not None:

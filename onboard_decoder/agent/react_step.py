@@ -77,6 +77,13 @@ class ReactStep:
             return self._await_rest(body, rest_since_ns)
         return None
 
+    def deny(self, reason: str) -> None:
+        """Write down that the claim just made is not true, so that other calls follow."""
+        assert self._last is not None
+        assert self._last.plan.call is not None
+        effect = Effect(StepResult.REFUSED, FailureCode.OVERCLAIM, reason)
+        self._record(self._last.plan.call, effect)
+
     def look_around(self, body: Body) -> StepOver | None:
         """Let the robot look of its own accord, as a step like any other."""
         assert self._last is not None

@@ -77,13 +77,19 @@ class Trial:
     @property
     def last_failure(self) -> HistoryEntry | None:
         """The newest step that failed, None if none did."""
-        failed = [entry for entry in self.entries if _has_failed(entry.result)]
+        failed = self._failed()
         return failed[-1] if failed else None
 
     @property
     def failed_steps(self) -> tuple[int, ...]:
         """Ids of the steps that failed."""
-        return tuple(entry.step_id for entry in self.entries if _has_failed(entry.result))
+        return tuple(entry.step_id for entry in self._failed())
+
+    def _failed(self) -> list[HistoryEntry]:
+        return [
+            entry for entry in self.entries
+            if entry.call.tool is not Tool.DONE and _has_failed(entry.result)
+        ]
 
     def proposed(self, call: ToolCall, is_unchanged: bool) -> TrialEnd | None:
         """Note a call before it is carried out; the reason where it must not be any more.
@@ -103,11 +109,14 @@ class Trial:
         return None
 
     def add(self, call: ToolCall, effect: Effect) -> HistoryEntry:
-        """Write down what came of a call."""
+        """Write down what came of a call; a claim is no step that could fail."""
         entry = HistoryEntry(self.next_step_id, call, effect.result)
         self.entries.append(entry)
         if effect.code is not None:
             self.codes[effect.code] += 1
+        if call.tool is Tool.DONE:
+            self.overclaims += 1
+            return entry
         if effect.result is StepResult.REFUSED:
             self.refusals += 1
         if effect.result in _PROGRESS:

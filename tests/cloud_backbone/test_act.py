@@ -6,6 +6,7 @@ from dataclasses import replace
 from cloud_backbone.act import (
     Act,
     act_grammar,
+    Bounds,
     compose_act,
     lesson_grammar,
     parse_act,
@@ -64,7 +65,7 @@ def test_the_grammar_takes_acts_that_fit_the_hand_and_no_others(
     acts: list[Act], hand_holds: bool
 ) -> None:
     """With an empty hand nothing is placed, with a full hand nothing is grasped."""
-    grammar = act_grammar(VOCABULARY, hand_holds, CODEC.symbols)
+    grammar = act_grammar(VOCABULARY, CODEC.symbols, Bounds(hand_holds))
     for act in EMPTY + FULL:
         tokens = CODEC.encode(compose_act(act))
         valid = CODEC.matcher(grammar).count_valid(tokens)
@@ -83,14 +84,14 @@ def test_the_grammar_takes_acts_that_fit_the_hand_and_no_others(
 ])
 def test_the_grammar_refuses_what_makes_no_sense(act: Act) -> None:
     """Kinds of things decide what can be done with them."""
-    grammar = act_grammar(VOCABULARY, act.holding, CODEC.symbols)
+    grammar = act_grammar(VOCABULARY, CODEC.symbols, Bounds(act.holding))
     tokens = CODEC.encode(compose_act(act))
     assert CODEC.matcher(grammar).count_valid(tokens) < len(tokens)
 
 
 def test_a_full_hand_holds_what_it_is_known_to_hold() -> None:
     """Where it is known what is held, no act names another thing in its place."""
-    grammar = act_grammar(VOCABULARY, True, CODEC.symbols, held=A)
+    grammar = act_grammar(VOCABULARY, CODEC.symbols, Bounds(True, held=A))
     for thing in (A, Thing('red', 'ball'), Thing('green', 'cube')):
         for act in (
             Act(Tool.PLACE, thing, B, None, THERE, holding=True),
@@ -102,28 +103,40 @@ def test_a_full_hand_holds_what_it_is_known_to_hold() -> None:
 
 @pytest.mark.parametrize('act', [
     Act(Tool.ASK, A, B, HERE, THERE), Act(Tool.ASK, A, B, None, THERE, holding=True),
+    Act(Tool.DONE, A, B, HERE, THERE), Act(Tool.DONE, A, holding=True),
 ])
-def test_a_person_who_has_helped_is_not_asked_again(act: Act) -> None:
-    """No act asks where nobody is to be asked; others stay as they are."""
-    for askable in (True, False):
-        grammar = act_grammar(VOCABULARY, act.holding, CODEC.symbols, askable=askable)
+def test_a_barred_tool_is_never_called(act: Act) -> None:
+    """No act calls it; others stay as they are."""
+    for barred in (frozenset[Tool](), frozenset({act.tool})):
+        bounds = Bounds(act.holding, barred=barred)
+        grammar = act_grammar(VOCABULARY, CODEC.symbols, bounds)
         tokens = CODEC.encode(compose_act(act))
-        assert (CODEC.matcher(grammar).count_valid(tokens) == len(tokens)) == askable
-        other = replace(act, tool=Tool.PLACE if act.holding else Tool.GRASP)
+        assert (CODEC.matcher(grammar).count_valid(tokens) == len(tokens)) == (not barred)
+        other = replace(act, tool=Tool.RELEASE if act.holding else Tool.GRASP)
         tokens = CODEC.encode(compose_act(other))
         assert CODEC.matcher(grammar).count_valid(tokens) == len(tokens)
 
 
+def test_what_is_held_goes_where_it_was_meant_to_go() -> None:
+    """Where the place is known, no other is named."""
+    grammar = act_grammar(VOCABULARY, CODEC.symbols, Bounds(True, A, B))
+    for place in (B, Thing('green', 'bin'), Thing('green', 'cube')):
+        tool = Tool.PLACE if place.kind == 'bin' else Tool.STACK
+        tokens = CODEC.encode(compose_act(Act(tool, A, place, None, THERE, holding=True)))
+        assert (CODEC.matcher(grammar).count_valid(tokens) == len(tokens)) == (place == B)
+
+
 def test_without_refusals_no_act_says_that_nothing_is_there() -> None:
     """Where the eyes see the thing, the model cannot deny it."""
-    grammar = act_grammar(VOCABULARY, False, CODEC.symbols, refusable=False)
+    grammar = act_grammar(VOCABULARY, CODEC.symbols, Bounds(refusable=False))
     assert CODEC.matcher(grammar).count_valid(CODEC.encode(' There')) < len(' There')
 
 
 def test_a_tokenizer_without_words_of_its_own_spells_them() -> None:
     """The same grammar serves checkpoints of others."""
     for grammar in (
-        act_grammar(VOCABULARY, False, SPELLED), act_grammar(VOCABULARY, True, SPELLED),
+        act_grammar(VOCABULARY, SPELLED, Bounds(False)),
+        act_grammar(VOCABULARY, SPELLED, Bounds(True)),
         lesson_grammar(VOCABULARY, SPELLED),
     ):
         assert '<[' not in grammar

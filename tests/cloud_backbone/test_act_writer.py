@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writing acts and lessons token by token."""
 
-from cloud_backbone.act import Act, compose_act
+from cloud_backbone.act import Act, Bounds, compose_act
 from cloud_backbone.act_writer import ActWriter
 from cloud_backbone.agent_words import Fact, Lesson, lesson_text
 from cloud_backbone.constrained_decoding import PlanLanguage
@@ -44,7 +44,7 @@ def test_what_the_model_wants_is_what_is_written(act: Act) -> None:
     """A sure model writes its act, whatever is guessed beside it."""
     text = compose_act(act)
     for hint in ('put the red cube in the blue bin', 'a green ball', ''):
-        writer = ActWriter(LANGUAGE, act.holding, is_over=False)
+        writer = ActWriter(LANGUAGE, Bounds(act.holding))
         tokens, _ = write(writer, text, hint)
         assert (writer.draft, tokens) == (act, ByteCodec().encode(text))
         assert writer.confidence > 0.99
@@ -53,8 +53,8 @@ def test_what_the_model_wants_is_what_is_written(act: Act) -> None:
 def test_a_right_guess_saves_questions() -> None:
     """Names that the instruction has are computed along."""
     text = compose_act(ACTS[0])
-    _, guessed = write(ActWriter(LANGUAGE, False, False), text, 'put the red cube in the blue bin')
-    _, blind = write(ActWriter(LANGUAGE, False, False), text, '')
+    _, guessed = write(ActWriter(LANGUAGE, Bounds()), text, 'put the red cube in the blue bin')
+    _, blind = write(ActWriter(LANGUAGE, Bounds()), text, '')
     assert guessed < blind
 
 
@@ -62,7 +62,7 @@ def test_a_right_guess_saves_questions() -> None:
 def test_a_trial_that_is_over_gives_a_lesson(fact: Fact) -> None:
     """Nothing but a lesson can be written then."""
     lesson = Lesson(fact, A)
-    writer = ActWriter(LANGUAGE, hand_holds=False, is_over=True)
+    writer = ActWriter(LANGUAGE, None)
     write(writer, lesson_text(lesson), '')
     assert writer.draft == lesson
 
@@ -71,7 +71,7 @@ def test_a_lesson_is_about_what_was_tried() -> None:
     """Where that is known, no model can write of anything else."""
     generator = torch.Generator().manual_seed(0)
     for _ in range(10):
-        writer = ActWriter(LANGUAGE, hand_holds=False, is_over=True, thing=A)
+        writer = ActWriter(LANGUAGE, None, about=A)
         while writer.draft is None:
             writer.choose(20 * torch.randn(VOCABULARY, generator=generator))
         assert isinstance(writer.draft, Lesson)
@@ -85,7 +85,7 @@ def test_any_logits_give_a_draft_of_the_right_kind(
 ) -> None:
     """However wild the model, what comes out parses, within a bounded number of tokens."""
     generator = torch.Generator().manual_seed(seed)
-    writer = ActWriter(LANGUAGE, hand_holds, is_over)
+    writer = ActWriter(LANGUAGE, None if is_over else Bounds(hand_holds))
     for _ in range(100):
         if writer.draft is not None:
             break

@@ -5,12 +5,10 @@ from cloud_backbone.agent_words import (
     AGENT_TOKENS,
     entry_text,
     Fact,
-    held_thing,
     Lesson,
     lesson_text,
     read_lesson,
     SYSTEM,
-    tried_thing,
 )
 from cloud_backbone.plan_vocabulary import Thing, Vocabulary
 from cloud_backbone.task_memory import HistoryEntry, Manner, StepResult, Tool, ToolCall
@@ -28,31 +26,6 @@ def test_every_word_of_a_memory_is_a_token_of_its_own() -> None:
     assert all(f'<{tool.value}>' in SYSTEM for tool in Tool)
 
 
-def test_the_history_tells_what_is_held() -> None:
-    """What was grasped and held last is held; misses and foreign names tell nothing."""
-    entries = [
-        HistoryEntry(number, ToolCall(Tool.GRASP, name), result)
-        for number, (name, result) in enumerate([
-            ('blue ball', StepResult.HELD), ('red cube', StepResult.HELD),
-            ('green cube', StepResult.MISSED),
-        ], 1)
-    ]
-    assert held_thing(entries, VOCABULARY) == Thing('red', 'cube')
-    assert held_thing(entries[2:], VOCABULARY) is None
-    strange = HistoryEntry(4, ToolCall(Tool.GRASP, 'pink elephant'), StepResult.HELD)
-    assert held_thing([*entries, strange], VOCABULARY) is None
-
-
-def test_the_history_tells_what_was_tried() -> None:
-    """What was grasped for last, whatever came of it; foreign names tell nothing."""
-    missed = HistoryEntry(1, ToolCall(Tool.GRASP, 'red cube'), StepResult.MISSED)
-    look = HistoryEntry(2, ToolCall(Tool.LOOK), StepResult.SEEN)
-    strange = HistoryEntry(3, ToolCall(Tool.GRASP, 'pink elephant'), StepResult.MISSED)
-    assert tried_thing([missed, look], VOCABULARY) == Thing('red', 'cube')
-    assert tried_thing([look], VOCABULARY) is None
-    assert tried_thing([missed, strange], VOCABULARY) is None
-
-
 def test_an_entry_names_what_was_handled_or_where_it_went() -> None:
     """A grasp names its thing, a place its target, a look nothing."""
     grasp = ToolCall(Tool.GRASP, 'red cube', '', Manner.SLOWLY)
@@ -65,6 +38,8 @@ def test_an_entry_names_what_was_handled_or_where_it_went() -> None:
     )
     look = ToolCall(Tool.LOOK, 'red cube')
     assert entry_text(HistoryEntry(3, look, StepResult.SEEN), VOCABULARY) == '<did><look><seen>'
+    claim = ToolCall(Tool.DONE, 'red cube', 'blue bin')
+    assert entry_text(HistoryEntry(4, claim, StepResult.REFUSED), VOCABULARY) == ''
 
 
 def test_an_entry_about_an_unknown_thing_is_refused() -> None:

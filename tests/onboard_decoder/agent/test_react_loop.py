@@ -65,7 +65,9 @@ def test_a_hand_that_holds_does_not_make_a_put_done(manifest):
     result = world.run().result
 
     assert (result.outcome, result.overclaims) == (TaskOutcome.DONE, 1)
-    assert world.results() == [('grasp', 'held'), ('look', 'seen'), ('place', 'placed')]
+    assert world.results() == [
+        ('grasp', 'held'), ('done', 'refused'), ('look', 'seen'), ('place', 'placed')
+    ]
 
 
 def test_a_claim_that_nobody_confirms_is_never_done(manifest):

@@ -2,7 +2,7 @@
 """What a tool must do after the six steps; runs beside a copy of the packages that has the toy."""
 
 from cloud_backbone import wire_task
-from cloud_backbone.act import Act, act_grammar, compose_act, parse_act
+from cloud_backbone.act import Act, act_grammar, Bounds, compose_act, parse_act
 from cloud_backbone.act_grounding import ActGrounder
 from cloud_backbone.agent_words import AGENT_TOKENS, entry_text, SYSTEM
 from cloud_backbone.plan_vocabulary import Thing, Vocabulary
@@ -26,7 +26,7 @@ def test_it_may_be_written_with_an_empty_hand() -> None:
     """The grammar takes it, and its text is read back."""
     codec, text = ByteCodec(), compose_act(TAP)
     for hand_holds in (False, True):
-        matcher = codec.matcher(act_grammar(VOCABULARY, hand_holds, codec.symbols))
+        matcher = codec.matcher(act_grammar(VOCABULARY, codec.symbols, Bounds(hand_holds)))
         tokens = codec.encode(text)
         assert (matcher.count_valid(tokens) == len(tokens)) is not hand_holds
     assert parse_act(text, VOCABULARY).tool is Tool.TAP
