@@ -157,7 +157,7 @@ class AgentSettings(_Checked):
     max_fruitless: int = bounded(5, 1, 50, 'Tool calls in a row without progress')
     max_bad_calls: int = bounded(2, 1, 20, 'Answers of one trial that are no tool call')
     max_refusals: int = bounded(3, 1, 20, 'Tool calls of one trial that are refused on board')
-    max_overclaims: int = bounded(2, 1, 20, 'Claims of one trial that a second look denies')
+    max_overclaims: int = bounded(3, 1, 20, 'Claims of one trial that a second look denies')
     max_turns: int = bounded(80, 1, 10000, 'Questions to the backbone for one instruction')
     max_tokens: int = bounded(
         200000, 100, 10**9, 'Tokens that the backbone computes for one instruction'

@@ -72,7 +72,8 @@ def test_a_hand_that_holds_does_not_make_a_put_done(manifest):
 
 def test_a_claim_that_nobody_confirms_is_never_done(manifest):
     """Whatever the backbone says of itself."""
-    world = ReactWorld(manifest, [DONE], looks=[NO], settings={'agent.max_trials': 2})
+    settings = {'agent.max_trials': 2, 'agent.max_overclaims': 2}
+    world = ReactWorld(manifest, [DONE], looks=[NO], settings=settings)
     world.robot.ask(PUT)
 
     result = world.run(limit_s=120).result
