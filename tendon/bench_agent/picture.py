@@ -9,6 +9,8 @@ from tendon.bench_agent.race import Race
 from tendon.bench_agent.script import Event
 
 GRID = '#e3e7ea'
+LEAST_KL = 1e-5
+"""Smaller divergences are drawn as none: the axis is logarithmic."""
 COLOURS = {
     'exact': '#e76f51', 'approximate': '#f4a261', 're-prefill': '#264653',
     'DynamicCache': '#9aa5b1', 'llama.cpp': '#2a9d8f', 'vLLM': '#8e6bbf',
@@ -27,6 +29,7 @@ def draw_race(
 
     matplotlib.use('Agg')
     from matplotlib import pyplot
+    from matplotlib.ticker import FuncFormatter
 
     figure, axes = pyplot.subplots(1, 3, figsize=(16, 5.2), layout='constrained')
     for log in race.logs.values():
@@ -38,8 +41,10 @@ def draw_race(
     _mark_events(axes[0], race)
     _finish(axes[0], 'Tokens computed', 'turn')
     _finish(axes[1], 'Time of one core to the first token [s]', 'turn')
-    axes[1].set_yscale('log')
-    axes[0].set_yscale('log')
+    for one in axes[:2]:
+        one.set_yscale('log')
+        for side in (one.yaxis.set_major_formatter, one.yaxis.set_minor_formatter):
+            side(FuncFormatter(lambda value, _: f'{value:g}'))
     _draw_edits(axes[2], edits)
     figure.suptitle(title)
     handles, labels = axes[0].get_legend_handles_labels()
@@ -62,12 +67,18 @@ def _mark_events(axes: Any, race: Race) -> None:
 def _draw_edits(axes: Any, edits: Mapping[str, Mapping[str, float]]) -> None:
     names = list(edits)
     places = range(len(names))
-    axes.barh(places, [edits[name]['flips'] for name in names], color=COLOURS['approximate'])
+    axes.barh(
+        places, [edits[name]['kl'] for name in names], color=COLOURS['approximate'],
+    )
     for place, name in zip(places, names, strict=True):
-        axes.text(0, place, f' KL {edits[name]["kl"]:.4f}', va='center', fontsize=8)
+        share = edits[name]['flips']
+        said = f' {share:.0%} of the tokens change' if share else ''
+        axes.text(LEAST_KL, place, said, va='center', fontsize=8)
     axes.set_yticks(places, names, fontsize=8)
     axes.invert_yaxis()
-    _finish(axes, 'Approximate edits: share of changed next tokens', '')
+    axes.set_xscale('log')
+    axes.set_xlim(left=LEAST_KL)
+    _finish(axes, 'Approximate edits: divergence of the next token', 'KL [nat]')
 
 
 def _finish(axes: Any, title: str, label: str) -> None:

@@ -24,7 +24,7 @@ def print_race(race: Race, size: Size, console: Console, title: str) -> None:
     """Print tokens and times of each arm by event, over the turns that all arms took."""
     table = Table(
         title=title, caption=CAPTION, caption_justify='left', box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
+        padding=(0, 1, 0, 0), pad_edge=False,
     )
     table.add_column('arm', no_wrap=True)
     for event in Event:
@@ -64,7 +64,7 @@ def _cells(race: Race, log: Log, size: Size) -> list[str]:
             f'{found[event.value]["tokens"]:.0f}/{found[event.value]["ttft_ms"]:.0f}'
             if event.value in found else '' for event in Event
         ),
-        '' if last.nbytes is None else f'{last.nbytes / 2**20:.1f}',
+        '' if last.nbytes is None else f'{last.nbytes / 2**20:.0f}',
         '' if agreement is None else f'{agreement:.0%}',
     ]
 
