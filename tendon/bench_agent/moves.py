@@ -9,7 +9,7 @@ An episode ends when the fingers are down for the first time. Where the thing is
 arm began to move, is read from the simulator's truth.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 import json
 import math
@@ -180,16 +180,17 @@ class FirstTouch:
 
 
 def move_figures(moves: Sequence[Move]) -> dict[str, Any]:
-    """Return errors at the first touch, their intervals, and how soon the arm acts, by arm.
+    """Return errors at the first touch, their intervals, and how soon the arm acts and touches.
 
     ``contact_errors`` are shares of the episodes in which the hand came before the fingers, which
-    then were down; ``untouched`` counts those in which they never were.
+    then were down; ``untouched`` counts those in which they never were, ``revised`` those in
+    which the backbone was asked more than once. Times are medians of simulated time.
     """
     touched = {
         arm: [move for move in _moved(moves, arm) if move.touched_s is not None] for arm in WATCH
     }
     errors = {arm: Rate.of(move.is_beside for move in touched[arm]) for arm in WATCH}
-    acted = {arm: _median(moves, arm) for arm in WATCH}
+    acted = {arm: _median(move.acted_s for move in _moved(moves, arm)) for arm in WATCH}
     stale = acted['stale']
     return {
         'contact_errors': {arm: rate.share for arm, rate in errors.items()},
@@ -201,6 +202,8 @@ def move_figures(moves: Sequence[Move]) -> dict[str, Any]:
             arm: round(value / stale, 3) if value is not None and stale else None
             for arm, value in acted.items()
         },
+        'first_touch_s': {arm: _median(move.touched_s for move in touched[arm]) for arm in WATCH},
+        'revised': {arm: sum(move.turns > 1 for move in _moved(moves, arm)) for arm in WATCH},
         'turns': {arm: sum(move.turns for move in _moved(moves, arm)) for arm in WATCH},
     }
 
@@ -209,19 +212,19 @@ def print_moves(moves: Sequence[Move], console: Console) -> None:
     """Print one line per arm."""
     found = move_figures(moves)
     table = Table(title='Things moved before they are touched', box=SIMPLE_HEAD)
-    for heading in (
-        'arm', 'touched', 'not', 'wrong place', '95 %', 'first action, s', 'questions'
-    ):
+    for heading in ('arm', 'touched', 'not', 'wrong', '95 %', 'acts, s', 'touches, s', 'revised'):
         table.add_column(heading, justify='left' if heading == 'arm' else 'right')
     for arm in WATCH:
-        share, interval, acted = (
-            found[key][arm] for key in ('contact_errors', 'intervals', 'first_action_s')
+        share, interval, acted, touched = (
+            found[key][arm]
+            for key in ('contact_errors', 'intervals', 'first_action_s', 'first_touch_s')
         )
         table.add_row(
             arm, str(found['episodes'][arm]), str(found['untouched'][arm]),
             '-' if share is None else f'{share:.3f}',
-            '-' if interval is None else f'{interval[0]:.3f} to {interval[1]:.3f}',
-            '-' if acted is None else f'{acted:.2f}', str(found['turns'][arm]),
+            '-' if interval is None else f'{interval[0]:.2f}-{interval[1]:.2f}',
+            *('-' if time_s is None else f'{time_s:.2f}' for time_s in (acted, touched)),
+            str(found['revised'][arm]),
         )
     console.print(table)
 
@@ -230,6 +233,6 @@ def _moved(moves: Sequence[Move], arm: str) -> list[Move]:
     return [move for move in moves if move.arm == arm and move.moved_s is not None]
 
 
-def _median(moves: Sequence[Move], arm: str) -> float | None:
-    found = [move.acted_s for move in _moved(moves, arm) if move.acted_s is not None]
+def _median(times_s: Iterable[float | None]) -> float | None:
+    found = [time_s for time_s in times_s if time_s is not None]
     return round(median(found), 3) if found else None

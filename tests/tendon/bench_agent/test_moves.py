@@ -58,4 +58,6 @@ def test_errors_count_where_the_hand_came_first() -> None:
     assert found['episodes']['repair'] == found['untouched']['repair'] == 1
     assert found['first_action_s']['stale'] == 0.5
     assert found['first_action_over_stale']['repair'] == 1.0
+    assert found['first_touch_s'] == {'exact': None, 'stale': 2.0, 'repair': 3.0}
+    assert found['revised'] == {'exact': 0, 'stale': 0, 'repair': 2}
     assert set(found['contact_errors']) == set(ARMS)
