@@ -53,8 +53,10 @@ class ReactLoop:
     @property
     def phase(self) -> State:
         """What the agent is doing; HOLD while it waits for the link to do it."""
-        state, waiting = self._states.now, self._parts.asker.waiting
-        if state in (State.OBSERVE, State.THINK) and waiting in (Waiting.BACKBONE, Waiting.RETRY):
+        state, asker = self._states.now, self._parts.asker
+        renews = asker.waiting is Waiting.IMAGE and asker.trouble  # an image that became old
+        waits = asker.waiting in (Waiting.BACKBONE, Waiting.RETRY) or renews
+        if state in (State.OBSERVE, State.THINK) and waits:
             return State.HOLD
         is_held_up = self._parts.runner.is_waiting and not self._may_go_on
         return State.HOLD if self.is_moving and is_held_up else state

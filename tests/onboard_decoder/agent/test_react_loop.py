@@ -3,6 +3,7 @@ from dataclasses import replace
 
 from onboard_decoder.agent.task_result import TaskOutcome, TrialEnd
 from onboard_decoder.plan import ActionPlan, Outcome, PlanStep, Skill
+from onboard_decoder.planner_port import Link
 from onboard_decoder.task_memory import HistoryEntry, Purpose, StepResult, Tool, ToolCall
 import pytest
 
@@ -222,3 +223,20 @@ def test_answers_that_are_no_tool_call_are_counted_and_end_the_trial(manifest, p
 
     assert world.decoder.calls == 0
     assert world.run().result.end is TrialEnd.BAD_CALLS
+
+
+def test_the_wait_for_the_link_is_one_phase(manifest):
+    """Images that become old meanwhile do not show: people would read of two things in turn."""
+    world = ReactWorld(manifest, [DONE])
+    world.port.link = Link.CONNECTING
+    world.robot.ask(PUT)
+    world.until_state('hold')
+    ends_ns, seen = world.clock.now_ns() + 5 * 10**9, set()
+    world.each_step = lambda world: seen.add(world.robot.status().phase)
+
+    world.run(lambda robot: world.clock.now_ns() > ends_ns)
+
+    assert seen == {'hold'}
+    world.each_step = lambda world: None
+    world.port.link = Link.READY
+    assert world.run().result.outcome is TaskOutcome.DONE
