@@ -112,9 +112,10 @@ def _show_snapshot(console: Console, snapshot: Snapshot, texts: Texts) -> int:
     meta = snapshot.meta
     made_with, ledger = meta['fingerprint'], meta['ledger']
     decode, no_text = texts.of(made_with['tokenizer'])
+    counts = meta['epoch'] or ledger['expected']  # the server has both in its journal
     console.print(
-        f'  snapshot, epoch {meta["epoch"]}, {snapshot.tokens} tokens, {meta["held"]} of them '
-        f'with keys and values; next step {ledger["expected"]}'
+        f'  snapshot, {snapshot.tokens} tokens, {meta["held"]} of them with keys and values'
+        + (f'; epoch {meta["epoch"]}, next step {ledger["expected"]}' if counts else '')
     )
     console.print(
         f'  policy {made_with["cache_policy"]}, {made_with["dtype"]}, {made_with["library"]}, '
