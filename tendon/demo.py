@@ -112,9 +112,10 @@ def _close(console: Console, is_fulfilled: bool, result: Status) -> int:
         f'{result["attempts"]} attempt(s), {result["turns"]} turns, {result["duration_s"]:.1f} s'
     )
     if is_fulfilled:
-        console.print(f'[bold green]SUCCESS[/bold green]: the task is fulfilled ({words}).')
+        success = f'[bold green]SUCCESS[/bold green]: the task is fulfilled ({words}).'
+        console.print(success, soft_wrap=True)
         return 0
-    console.print(
-        f'[bold red]NOT DONE[/bold red]: {result["outcome"]}: {result["reason"]} ({words}).'
-    )
+    reason = escape(result['reason'])
+    failure = f'[bold red]NOT DONE[/bold red]: {result["outcome"]}: {reason} ({words}).'
+    console.print(failure, soft_wrap=True)
     return 1
