@@ -17,6 +17,8 @@ from cloud_backbone.step_geometry import StepGeometry, UnreachableError
 
 TOGETHER_M = 0.14
 """What lies in or touches a container is not farther from its centre than this."""
+INSIDE_M = 0.075
+"""What lies in a container is not farther from its centre than this."""
 STACKED_M = 0.08
 """What stands on something is seen no farther from it than this: it looks farther for being up."""
 
@@ -27,12 +29,18 @@ class Grounder:
     def __init__(self, embodiment: Embodiment, vocabulary: Vocabulary) -> None:
         self._geometry, self._vocabulary = StepGeometry(embodiment, vocabulary), vocabulary
 
-    def ground(self, draft: PlanDraft) -> Plan:
-        """Return the plan that a draft means."""
+    def ground(self, draft: PlanDraft, is_placed: bool = False) -> Plan:
+        """Return the plan that a draft means.
+
+        Args:
+            draft: what the model wrote.
+            is_placed: whether the thing was put where it is, rather than pushed there: then it
+                must be seen inside, not merely beside.
+        """
         if draft.outcome == 'refused':
             return refusal(f'There is no {draft.a}.', thought_of(draft))
         if draft.outcome == 'done':
-            return self._done(draft)
+            return self._done(draft, is_placed)
         try:
             steps = self._steps(draft)
             self._geometry.check_reach(steps)
@@ -40,7 +48,7 @@ class Grounder:
             return refusal(str(error), thought_of(draft))
         return Plan(Outcome.STEPS, thought_of(draft), steps=tuple(steps))
 
-    def _done(self, draft: PlanDraft) -> Plan:
+    def _done(self, draft: PlanDraft, is_placed: bool) -> Plan:
         """Return that nothing is to do, unless the draft itself sees the two things far apart."""
         if draft.b is not None and draft.a_point is not None and draft.b_point is not None:
             try:
@@ -51,8 +59,9 @@ class Grounder:
             except UnreachableError as error:
                 return refusal(str(error), thought_of(draft))
             distance = math.hypot(a.x - b.x, a.y - b.y)
+            beside = INSIDE_M if is_placed else TOGETHER_M
             is_container = self._vocabulary.kind_of(draft.b).container
-            if distance > (TOGETHER_M if is_container else STACKED_M):
+            if distance > (beside if is_container else STACKED_M):
                 return refusal(
                     f'The {draft.a} is {distance:.2f} m from the {draft.b}.', thought_of(draft)
                 )

@@ -23,7 +23,7 @@ from cloud_backbone.model.backbone import Backbone, Image
 from cloud_backbone.plan_generator import PlanGenerator, Question, Written
 from cloud_backbone.plan_grammar import thought_of
 from cloud_backbone.session import Session
-from cloud_backbone.task_memory import Purpose, TaskMemory
+from cloud_backbone.task_memory import Purpose, TaskMemory, Tool
 from protos.latency import Stopwatch
 
 log = logging.getLogger(__name__)
@@ -124,7 +124,14 @@ class TurnPlanner:
             return Plan(Outcome.REFUSED, reason='The trial failed.', lesson=str(draft))
         if written.fault is not None:
             return refusal(f'Not understood: {written.fault}.', thought_of(draft))
-        return Grounder(embodiment, vocabulary).ground(draft)
+        return Grounder(embodiment, vocabulary).ground(draft, _is_placed(job))
+
+
+def _is_placed(job: TurnJob) -> bool:
+    """Say whether the last thing that was done to a goal was to put something down."""
+    entries = () if job.memory is None else job.memory.entries
+    moved = [entry.call.tool for entry in entries if entry.call.tool in (Tool.PLACE, Tool.PUSH)]
+    return bool(moved) and moved[-1] is Tool.PLACE
 
 
 def _told(error: Exception) -> TurnError | None:

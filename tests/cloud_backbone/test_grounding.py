@@ -173,6 +173,20 @@ def test_things_seen_apart_are_not_done(apart_m: float, outcome: Outcome) -> Non
     assert ('0.16 m' in plan.reason) == (outcome is Outcome.REFUSED)
 
 
+@pytest.mark.parametrize(('is_placed', 'outcome'), [
+    (False, Outcome.DONE), (True, Outcome.REFUSED),
+])
+def test_what_was_put_into_a_container_is_seen_inside(is_placed: bool, outcome: Outcome) -> None:
+    """Beside it is done for a push only."""
+    kinds = Vocabulary().kinds
+    a, b = (
+        project(FRONT, (0.45, y, kinds[thing.kind].label_height_m))
+        for thing, y in ((CUBE, 0.0), (BIN, 0.11))
+    )
+    plan = Grounder(ARM, Vocabulary()).ground(PlanDraft('done', CUBE, BIN, a, b), is_placed)
+    assert plan.outcome is outcome
+
+
 @pytest.mark.parametrize(('apart_m', 'outcome'), [(0.05, Outcome.DONE), (0.1, Outcome.REFUSED)])
 def test_what_stands_on_a_thing_is_seen_near_it(apart_m: float, outcome: Outcome) -> None:
     """A stack that is done cannot be two things that stand beside each other."""
