@@ -84,12 +84,13 @@ class SessionJournal:
         Raises:
             StoreError: the disk refused; nothing has changed.
         """
+        if self._journal.is_broken or self._journal.count > MOST_RECORDS:
+            # The old file stays until the new one is whole; after a failure the next note
+            # tries again, so that a disk that was full for a while costs no session.
+            self._journal.close()
+            self._journal = Journal.create(self.folder / JOURNAL, head_record(self.record))
         self._journal.append(record)
         replay(self.record, record, self._stored_answers)
-        if self._journal.count > MOST_RECORDS:
-            fresh = Journal.create(self.folder / JOURNAL, head_record(self.record))
-            self._journal.close()
-            self._journal = fresh
 
     def close(self) -> None:
         """Let go of the file; the session stays on the disk."""

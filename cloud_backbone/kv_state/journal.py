@@ -83,6 +83,11 @@ class Journal:
             journal._cut(reading.whole)
         return journal, reading
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether it takes no more records: the disk has refused one, or it is closed."""
+        return bool(self._broken)
+
     def append(self, record: Mapping[str, Any]) -> None:
         """Add a record; it is on the disk when this returns.
 

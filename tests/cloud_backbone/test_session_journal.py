@@ -2,12 +2,15 @@
 """Promises of a session's journal: wherever the process died, some first notes are there."""
 
 from dataclasses import replace
+import errno
+import os
 from pathlib import Path
 
 from cloud_backbone import session_journal
 from cloud_backbone.action_plan import Answer, Outcome, Plan
 from cloud_backbone.embodiment import Camera, Embodiment
-from cloud_backbone.kv_state.errors import Corrupt
+from cloud_backbone.kv_state import durable_file
+from cloud_backbone.kv_state.errors import Corrupt, StoreError
 from cloud_backbone.session_journal import SessionJournal
 from cloud_backbone.session_record import (
     answer_record,
@@ -98,3 +101,46 @@ def test_a_record_of_another_kind_is_corrupt(tmp_path: Path) -> None:
     journal.close()
     with pytest.raises(Corrupt, match='dance'):
         SessionJournal.open(tmp_path / 'a', STORED)
+
+
+@pytest.mark.parametrize('refused', ['write', 'fsync', 'ftruncate'])
+def test_a_disk_that_was_full_for_a_while_costs_no_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    """The note that was refused is not there, all others are; nothing has to be restarted."""
+    journal = SessionJournal.create(tmp_path / 'a', fresh(), STORED)
+    made = notes()
+    journal.note(made[0])
+    with monkeypatch.context() as full:
+        full.setattr(os, 'fsync' if refused == 'ftruncate' else refused, _full)
+        full.setattr(os, refused, _full)
+        for _ in range(3):
+            with pytest.raises((StoreError, OSError), match='No space'):
+                journal.note(epoch_record(77))
+    for note in made[1:]:
+        journal.note(note)
+    expected = state(journal)
+    journal.close()
+    assert state(SessionJournal.open(tmp_path / 'a', STORED)) == expected
+    assert expected.epoch == 2
+
+
+def test_notes_never_go_to_a_file_that_was_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the disk refuses just after a new journal took the place of the old one."""
+    monkeypatch.setattr(session_journal, 'MOST_RECORDS', 2)
+    journal = SessionJournal.create(tmp_path / 'a', fresh(), STORED)
+    for epoch in (1, 2):
+        journal.note(epoch_record(epoch))
+    with monkeypatch.context() as refusing:
+        refusing.setattr(durable_file, 'sync_folder', _full)
+        with pytest.raises(StoreError):
+            journal.note(epoch_record(3))
+    journal.note(epoch_record(4))
+    journal.close()
+    assert SessionJournal.open(tmp_path / 'a', STORED).record.epoch == 4
+
+
+def _full(*args: object) -> None:
+    raise OSError(errno.ENOSPC, 'No space left on device')
