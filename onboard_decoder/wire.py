@@ -131,9 +131,8 @@ def from_answer(
     """Read an answer; a plan that breaks the contract becomes a failure that says so."""
     if answer.WhichOneof('result') == 'error':
         error = answer.error
-        reason = planner_pb2.ErrorReason.Name(error.reason).removeprefix('ERROR_REASON_').lower()
         remedy = _REMEDIES.get(error.remedy, Remedy.RETRY)
-        return TurnFailure(answer.turn_id, reason, error.message, remedy)
+        return TurnFailure(answer.turn_id, _reason(error.reason), error.message, remedy)
     try:
         plan = from_plan(answer.plan)
     except PlanRefused as error:
@@ -148,6 +147,13 @@ def from_answer(
         computed_token_count=answer.computed_token_count,
         known_entries=answer.known_entry_count,
     )
+
+
+def _reason(number: int) -> str:
+    """Return the name of a reason; a later version's has a number only."""
+    if number not in planner_pb2.ErrorReason.values():
+        return f'reason {number}'
+    return planner_pb2.ErrorReason.Name(number).removeprefix('ERROR_REASON_').lower()
 
 
 def from_plan(plan: plan_pb2.ActionPlan) -> ActionPlan:

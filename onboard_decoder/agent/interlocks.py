@@ -7,10 +7,10 @@ Knows the tools' needs, the workspace and ages; nothing of motion.
 from dataclasses import dataclass
 
 from onboard_decoder.agent.task_result import FailureCode
-from onboard_decoder.agent.tools import Hand, missing, TOOLS
+from onboard_decoder.agent.tools import Hand, IN_CONTACT, missing, TOOLS
 from onboard_decoder.manifest import Manifest
-from onboard_decoder.plan import ActionPlan
-from onboard_decoder.task_memory import ToolCall
+from onboard_decoder.plan import ActionPlan, Outcome, Skill
+from onboard_decoder.task_memory import Tool, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,11 @@ class Situation:
     has_changed: bool = False
 
 
+_OUTCOMES = {
+    Tool.ASK: Outcome.ASK, Tool.DONE: Outcome.DONE, Tool.STOP: Outcome.REFUSED,
+}  # of all other tools: steps
+
+
 class Interlocks:
     """Objects to calls that must not or cannot be carried out."""
 
@@ -47,13 +52,13 @@ class Interlocks:
         problem = missing(plan.call)
         if problem is not None:
             return problem
-        spec, skills = TOOLS[plan.call.tool], {step.skill for step in plan.steps}
-        contact = spec.contact
-        if contact is not None and not spec.own_steps and contact not in skills:
-            return f'{plan.call.tool.value} without a step {contact.value}'
+        tool, spec = plan.call.tool, TOOLS[plan.call.tool]
+        outcome = _OUTCOMES.get(tool, Outcome.STEPS)
+        if plan.outcome is not outcome:
+            return f'{tool.value} with outcome {plan.outcome.value}, expected {outcome.value}'
         if not spec.moves and plan.steps:
-            return f'{plan.call.tool.value} with {len(plan.steps)} steps'
-        return None
+            return f'{tool.value} with {len(plan.steps)} steps'
+        return None if spec.own_steps or not spec.moves else _wrong_contact(plan, spec.contact)
 
     def objection(
         self, call: ToolCall, plan: ActionPlan, situation: Situation
@@ -87,3 +92,13 @@ class Interlocks:
                     f'{self._box.lower_m} to {self._box.upper_m}'
                 )
         return None
+
+
+def _wrong_contact(plan: ActionPlan, contact: Skill | None) -> str | None:
+    """Return why steps do not touch things once, as their tool does; None if they do."""
+    assert plan.call is not None
+    touching = [step.skill for step in plan.steps if step.skill in IN_CONTACT]
+    if touching == [contact]:
+        return None
+    said = ', '.join(skill.value for skill in touching) or 'no step that touches anything'
+    return f'{plan.call.tool.value} with {said}, expected one {contact and contact.value}'

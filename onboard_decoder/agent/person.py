@@ -11,8 +11,9 @@ from onboard_decoder.agent.task_result import FailureCode
 from onboard_decoder.clock import to_ns
 from onboard_decoder.task_memory import StepResult
 
-_NO = {'no', 'nope', 'cannot', "can't", 'impossible', 'later', 'not', 'wait'}
+_NO = {'no', 'nope', 'never', 'cannot', 'impossible', 'later', 'not', 'stop', 'wait', 'unable'}
 _FIRST = 3  # words that may say no: 'sorry, I cannot'
+_CHARS = 200  # of an answer that are repeated
 
 
 class Person:
@@ -29,8 +30,8 @@ class Person:
         self.question, self._asked_ns, self._answer = question, now_ns, None
 
     def answer(self, text: str) -> bool:
-        """Take an answer; False if nothing was asked, or it was answered already."""
-        if not self.question or self._answer is not None:
+        """Take an answer; False if it has no word, nothing was asked, or it was answered."""
+        if not self.question or self._answer is not None or not re.search(r'\w', text):
             return False
         self._answer = text.strip()
         return True
@@ -55,7 +56,8 @@ class Person:
 
 def _meant(answer: str) -> Effect:
     """Read an answer: whoever does not decline has done what was asked."""
-    words = re.findall(r"[\w']+", answer.lower())
-    if _NO.intersection(words[:_FIRST]):
-        return Effect(StepResult.UNANSWERED, FailureCode.PERSON, f'a person said: {answer}')
-    return Effect(StepResult.CLEARED, None, f'a person said: {answer}')
+    words = re.findall(r"[\w']+", answer.lower().replace('\u2019', "'"))[:_FIRST]
+    said = 'a person said: ' + (answer if len(answer) <= _CHARS else f'{answer[:_CHARS]}...')
+    if _NO.intersection(words) or any(word.endswith("n't") for word in words):
+        return Effect(StepResult.UNANSWERED, FailureCode.PERSON, said)
+    return Effect(StepResult.CLEARED, None, said)

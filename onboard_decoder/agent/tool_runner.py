@@ -11,15 +11,13 @@ from onboard_decoder.agent.effects import Effect, effect_of, Measured
 from onboard_decoder.agent.step_runner import Body, Progress, StepRunner
 from onboard_decoder.agent.success import SuccessJudge
 from onboard_decoder.agent.task_result import FailureCode
-from onboard_decoder.agent.tools import TOOLS
+from onboard_decoder.agent.tools import IN_CONTACT, TOOLS
 from onboard_decoder.clock import to_ns
 from onboard_decoder.config import RobotSettings
 from onboard_decoder.manifest import Vector
 from onboard_decoder.observation_intake import JointState
 from onboard_decoder.plan import PlanStep, Skill, SuccessCondition
 from onboard_decoder.task_memory import ToolCall
-
-_IN_CONTACT = (Skill.GRASP, Skill.PLACE, Skill.PUSH)
 
 Key = tuple[int, int, int]
 """Task, trial and step: names a call for good."""
@@ -57,7 +55,7 @@ class ToolRunner:
     def is_at_contact(self) -> bool:
         """True between two steps if the next one touches something."""
         step = self._runner.step
-        return self._runner.is_waiting and step is not None and step.skill in _IN_CONTACT
+        return self._runner.is_waiting and step is not None and step.skill in IN_CONTACT
 
     def holds(self, joints: JointState) -> bool:
         """True if the gripper holds a thing, as far as the fingers tell."""

@@ -14,6 +14,8 @@ from onboard_decoder.task_memory import Manner, StepResult, Tool, ToolCall
 
 NAME_CHARS = 60
 QUESTION_CHARS = 200
+IN_CONTACT = (Skill.GRASP, Skill.PLACE, Skill.PUSH)
+"""Skills at which the hand touches something."""
 
 
 class Hand(Enum):

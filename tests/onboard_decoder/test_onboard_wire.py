@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onboard_decoder.errors import PlanRefused
 from onboard_decoder.plan import Outcome, Skill
-from onboard_decoder.planner_port import TurnAnswer, TurnFailure
+from onboard_decoder.planner_port import Remedy, TurnAnswer, TurnFailure
 from onboard_decoder.wire import from_answer, from_plan
 from protos import plan_pb2, planner_pb2
 import pytest
@@ -87,3 +87,14 @@ def test_an_answer_without_plan_or_error_is_a_failure():
     assert isinstance(empty, TurnFailure)
     assert isinstance(good, TurnAnswer)
     assert (good.sent_ns, good.received_ns) == (1, 2)
+
+
+def test_a_reason_of_a_later_version_is_a_failure_like_others():
+    """It has a number where the others have a name; message and remedy are read."""
+    error = planner_pb2.TurnError(
+        reason=99, remedy=planner_pb2.REMEDY_FIX_REQUEST, message='too wide'
+    )
+    failure = from_answer(planner_pb2.TurnAnswer(turn_id='t', error=error), 1, 2)
+
+    assert (failure.reason, failure.message) == ('reason 99', 'too wide')
+    assert failure.remedy is Remedy.FIX

@@ -18,6 +18,7 @@ def answered(text: str) -> StepResult:
 
 @pytest.mark.parametrize('text', [
     'no', 'No, sorry.', 'I cannot', "sorry, I can't", 'nope', 'Later!',
+    'I can\u2019t', "I won't", "don't touch it", 'Stop!', 'Never.',
 ])
 def test_whoever_declines_has_done_nothing(text: str) -> None:
     """A no counts among the first words, however polite it is."""
@@ -28,3 +29,23 @@ def test_whoever_declines_has_done_nothing(text: str) -> None:
 def test_everybody_else_has_done_what_was_asked(text: str) -> None:
     """The next image shows whether it is true."""
     assert answered(text) is StepResult.CLEARED
+
+
+@pytest.mark.parametrize('text', ['', ' \n', '...', '?'])
+def test_what_has_no_word_is_no_answer(text: str) -> None:
+    """Nobody is taken by his word who said none; the question stays."""
+    person = Person(10.0)
+    person.ask('Can you clear it?', 0)
+    assert not person.answer(text)
+    assert person.poll(1) is None
+    assert person.answer('yes')
+
+
+def test_a_long_answer_is_repeated_in_part() -> None:
+    """A status line stays one."""
+    person = Person(10.0)
+    person.ask('Can you clear it?', 0)
+    assert person.answer('yes ' * 1000)
+    effect = person.poll(1)
+    assert effect is not None
+    assert len(effect.reason) < 250

@@ -214,6 +214,13 @@ def test_an_old_image_is_not_acted_on(manifest):
     ActionPlan(Outcome.ASK, call=ToolCall(Tool.ASK)),
     ActionPlan(Outcome.ASK, grasp().steps, call=ToolCall(Tool.ASK, question='Move it?')),
     ActionPlan(Outcome.STEPS, grasp().steps, call=ToolCall(Tool.GRASP, 'red\x00cube')),
+    ActionPlan(Outcome.STEPS, grasp().steps + place().steps, call=grasp().call),
+    ActionPlan(Outcome.STEPS, grasp().steps * 2, call=grasp().call),
+    ActionPlan(Outcome.STEPS, grasp().steps + push().steps, call=push().call),
+    ActionPlan(Outcome.REFUSED, call=release().call),
+    ActionPlan(Outcome.DONE, call=ToolCall(Tool.LOOK)),
+    ActionPlan(Outcome.DONE, call=ToolCall(Tool.STOP)),
+    ActionPlan(Outcome.REFUSED, call=ToolCall(Tool.DONE)),
 ])
 def test_answers_that_are_no_tool_call_are_counted_and_end_the_trial(manifest, plan):
     """Nothing moves."""
