@@ -21,10 +21,11 @@ from cloud_backbone.errors import FixRequestError, PoolExhaustedError, Reason
 from cloud_backbone.kv_cache.errors import PoolFullError
 from cloud_backbone.kv_state.errors import StoreError
 from cloud_backbone.kv_state.snapshot import load_snapshot, save_snapshot, Snapshot
-from cloud_backbone.memory_cache import MemoryCache
+from cloud_backbone.memory_cache import MemoryCache, Source
 from cloud_backbone.messages import RestoreInfo, SegmentState, SessionState, SnapshotInfo
 from cloud_backbone.session import Session
 from cloud_backbone.session_shelf import SessionShelf
+from cloud_backbone.snapshot_exchange import SnapshotExchange
 
 log = logging.getLogger(__name__)
 SNAPSHOT = 'cache.safetensors'
@@ -36,14 +37,18 @@ class CacheMover:
 
     Args:
         executor: the model's thread.
+        introduce: tells a memory which model it is of.
         shelf: where sessions outlive the process; None: nowhere.
         host_bytes: the most that is kept in plain memory of caches without a shelf [B].
+        exchange: takes the shelf's place for ``snapshot`` and ``restore``; None: nothing does.
     """
 
     def __init__(
-        self, executor: Executor, shelf: SessionShelf | None, host_bytes: int = 0
+        self, executor: Executor, introduce: Callable[[MemoryCache], object],
+        shelf: SessionShelf | None, host_bytes: int = 0, exchange: SnapshotExchange | None = None,
     ) -> None:
         self._executor, self._shelf, self._host_bytes = executor, shelf, host_bytes
+        self._introduce, self._exchange = introduce, exchange
         self._resting: WeakSet[MemoryCache] = WeakSet()
 
     def find_again(self, session: Session) -> None:
@@ -70,42 +75,47 @@ class CacheMover:
         await self._on_model(session.cache.clear)
 
     async def snapshot(self, session: Session) -> SnapshotInfo:
-        """Write what a session holds to the disk.
+        """Write what a session holds to the shared store, or else to the disk.
 
         Raises:
-            FixRequestError: this server keeps nothing on disk, or the session holds nothing.
+            FixRequestError: this server keeps nothing, or the session holds nothing.
+            PoolExhaustedError: there is no room to bring back what was put down.
+            RetryCallError: store or disk refused.
         """
-        path = self._place_of(session)
-        snapshot = await self._on_model(session.memory.snapshot)
+        path = None if self._exchange is not None else self._place_of(session)
+        snapshot = await self._on_model(partial(self._taken, session.memory))
         if snapshot is None:
             raise FixRequestError(
                 Reason.NO_SNAPSHOT, 'the session holds no memory: ask a turn with memory first'
             )
-        assert self._shelf is not None
-        size = await self._shelf.run(partial(save_snapshot, path, snapshot))
+        if self._exchange is not None:
+            size = await self._exchange.put(session.copy_of_record(), snapshot)
+        else:
+            assert self._shelf is not None and path is not None
+            size = await self._shelf.run(partial(save_snapshot, path, snapshot))
         return SnapshotInfo(size, snapshot.tokens)
 
-    async def restore(self, session: Session) -> RestoreInfo:
+    async def restore(self, session: Session, snapshot: Snapshot | None = None) -> RestoreInfo:
         """Bring a session's cache back from its snapshot.
 
+        Args:
+            session: whose cache it is.
+            snapshot: what was found already; None: it is looked for here.
+
         Raises:
-            FixRequestError: this server keeps nothing on disk, or nothing of the session.
+            FixRequestError: this server keeps nothing, or nothing of the session.
             PoolExhaustedError: there is no room for it.
+            RetryCallError: the shared store refused.
         """
-        path = self._place_of(session)
-        if not path.is_file():
-            raise FixRequestError(
-                Reason.NO_SNAPSHOT, 'there is no snapshot of the session: take one first'
-            )
+        if snapshot is None and self._exchange is not None:
+            _, snapshot = await self._exchange.get(session.session_id)
+        source = self._on_disk(session) if snapshot is None else partial(_itself, snapshot)
         memory = session.memory
 
         def bring_back() -> RestoreInfo:
             memory.clear()
-            memory.offer(partial(load_snapshot, path), 'disk')
-            try:
-                memory.bring_back()
-            except PoolFullError as error:
-                raise PoolExhaustedError(str(error)) from error
+            memory.offer(source, 'disk' if snapshot is None else 'memory')
+            self._bring_back(memory)
             held = len(memory)
             classes = [one.exactness for one in memory.segments()]
             exactness = max(classes, key=lambda one: one.value, default=Exactness.LOST)
@@ -138,17 +148,42 @@ class CacheMover:
             return
         self._executor.submit(session.memory.moved_to, partial(load_snapshot, path), 'disk')
 
+    def _taken(self, memory: MemoryCache) -> Snapshot | None:
+        """Return what a memory holds, or held when it was put down."""
+        self._bring_back(memory)
+        return memory.snapshot()
+
+    def _bring_back(self, memory: MemoryCache) -> None:
+        self._introduce(memory)
+        try:
+            memory.bring_back()
+        except PoolFullError as error:
+            raise PoolExhaustedError(str(error)) from error
+
+    def _on_disk(self, session: Session) -> Source:
+        path = self._place_of(session)
+        if not path.is_file():
+            raise FixRequestError(
+                Reason.NO_SNAPSHOT, 'there is no snapshot of the session: take one first'
+            )
+        return partial(load_snapshot, path)
+
     def _place_of(self, session: Session) -> Path:
         path = _path(session)
         if path is None or self._shelf is None:
             raise FixRequestError(
                 Reason.NO_SNAPSHOT,
-                'this backbone keeps nothing on disk: start it with state_dir set',
+                'this backbone keeps nothing on disk: start it with state_dir or snapshot_store '
+                'set',
             )
         return path
 
     async def _on_model(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+
+def _itself(snapshot: Snapshot) -> Snapshot:
+    return snapshot
 
 
 def _path(session: Session) -> Path | None:

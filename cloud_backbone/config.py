@@ -17,6 +17,7 @@ from protos.protocol import DEFAULT_PORT
 import yaml
 
 SHIPPED_CHECKPOINT = Path(__file__).resolve().parent / 'checkpoints' / 'tabletop'
+STORE_SCHEMES = ('redis', 'rediss')
 Settings = TypeVar('Settings')
 
 
@@ -117,6 +118,9 @@ class BackboneConfig:
     device: str = 'cpu'
     state_dir: str = ''
     """A directory of this server alone, where sessions outlive it; empty: they end with it."""
+    snapshot_store: str = ''
+    """A folder, or the address of a Redis or Valkey server, that several backbones share: there
+    the calls Snapshot and Restore keep sessions; empty: they use state_dir."""
     tls: TlsConfig = field(default_factory=TlsConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     cache: CacheConfig = field(default_factory=CacheConfig)
@@ -130,6 +134,18 @@ class BackboneConfig:
             f'host {self.host} is not loopback and there is no TLS: set tls.certificate and '
             'tls.key, or allow plain text with insecure: true',
         )
+        scheme, separator, _ = self.snapshot_store.partition('://')
+        _require(
+            not separator or scheme in STORE_SCHEMES,
+            f'snapshot_store is {shown_store(self.snapshot_store)!r}, allowed are a folder, '
+            'redis://host:6379/0, and rediss:// for TLS',
+        )
+
+
+def shown_store(place: str) -> str:
+    """Return the address of a store without user and password."""
+    scheme, separator, rest = place.partition('://')
+    return f'{scheme}://{rest.rpartition("@")[2]}' if separator else place
 
 
 def is_loopback(host: str) -> bool:

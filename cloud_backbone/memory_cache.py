@@ -76,6 +76,10 @@ class MemoryCache:
         self.tier = 'pool'
         return self._state.cache
 
+    def introduce(self, backbone: Backbone) -> None:
+        """Say which model the cache is of; its first turn does so too."""
+        self._backbone = backbone
+
     def bring_back(self) -> None:
         """Take up again what was put down, if it is whole and of this very model.
 

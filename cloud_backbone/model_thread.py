@@ -21,6 +21,7 @@ from cloud_backbone.plan_generator import PlanGenerator, Question
 from cloud_backbone.planner import ModelFacts, Planner
 from cloud_backbone.session_cache import SessionCache
 from cloud_backbone.session_shelf import SessionShelf
+from cloud_backbone.snapshot_exchange import exchange_of
 from cloud_backbone.task_memory import Purpose, TaskMemory
 from cloud_backbone.turn_planner import TurnPlanner
 import numpy as np
@@ -37,15 +38,19 @@ async def start_planner(config: BackboneConfig, executor: Executor) -> Planner:
     """Load the checkpoint and warm it up in ``executor``; return a planner that uses it.
 
     Raises:
-        StartError: the checkpoint is not one, or cannot keep its cache as the settings say.
+        StartError: the checkpoint is not one, or cannot keep its cache as the settings say, or a
+            place where sessions are kept cannot be used.
     """
     loop = asyncio.get_running_loop()
     backbone = await loop.run_in_executor(executor, _load, config)
     facts = await loop.run_in_executor(executor, warm_up, backbone)
     policies = policies_of(Path(config.checkpoint), facts.fingerprint)
     turns = TurnPlanner(backbone)
+    exchange = await loop.run_in_executor(executor, exchange_of, config)
     shelf = await loop.run_in_executor(executor, shelf_of, config)
-    return Planner(facts, turns, executor, config.limits, config.cache, policies, shelf)
+    return Planner(
+        facts, turns, executor, config.limits, config.cache, policies, shelf, exchange
+    )
 
 
 def shelf_of(config: BackboneConfig) -> SessionShelf | None:

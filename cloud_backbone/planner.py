@@ -21,12 +21,14 @@ from cloud_backbone.cache_needs import CacheNeeds
 from cloud_backbone.cache_policies import ServedPolicies
 from cloud_backbone.config import CacheConfig, LimitsConfig
 from cloud_backbone.errors import DrainingError, PoolExhaustedError, Reason, ReopenSessionError
-from cloud_backbone.messages import Hello, Stats, Turn, Welcome
+from cloud_backbone.memory_cache import MemoryCache
+from cloud_backbone.messages import Hello, RestoreInfo, Stats, Turn, Welcome
 from cloud_backbone.plan_vocabulary import Vocabulary
 from cloud_backbone.session import Session
 from cloud_backbone.session_record import SessionRecord
 from cloud_backbone.session_shelf import SessionShelf
 from cloud_backbone.session_store import Kept, SessionStore
+from cloud_backbone.snapshot_exchange import hello_of, SnapshotExchange
 from cloud_backbone.turn_batcher import TurnBatcher
 from cloud_backbone.turn_checks import check_hello, check_memory, check_turn
 from cloud_backbone.turn_planner import TurnJob
@@ -50,6 +52,9 @@ class ModelFacts:
 class PlansTurns(Protocol):
     """Answers batches of turns, on one thread."""
 
+    def introduce(self, memory: MemoryCache) -> None:
+        """Tell a memory which model it is of."""
+
     def plan(self, jobs: Sequence[TurnJob]) -> Sequence[Answer | BaseException]:
         """Return one answer or exception per job."""
 
@@ -65,6 +70,7 @@ class Planner:
         cache: the pool, and how sessions keep keys and values by default.
         policies: finds cache policies for the model.
         shelf: where sessions outlive this process; None: nowhere.
+        exchange: where backbones hand sessions to each other; None: nowhere.
 
     Raises:
         StartError: this model cannot keep its cache so.
@@ -79,14 +85,17 @@ class Planner:
         cache: CacheConfig | None = None,
         policies: ServedPolicies | None = None,
         shelf: SessionShelf | None = None,
+        exchange: SnapshotExchange | None = None,
     ) -> None:
         self.facts = facts
         batch = limits.max_batch if facts.can_batch else 1
         cache = cache or CacheConfig()
         self._grants = CacheGrants(cache, facts.cache, batch, policies)
-        self._executor, self._shelf = executor, shelf
+        self._executor, self._shelf, self._exchange = executor, shelf, exchange
         self._opening = asyncio.Lock()
-        self.caches = CacheMover(executor, shelf, cache.host_bytes)
+        self.caches = CacheMover(
+            executor, turns.introduce, shelf, cache.host_bytes, exchange
+        )
         self.sessions = SessionStore(limits, self._grants, self.caches.leave)
         self._plans = self._errors = 0
         self._closed = False
@@ -172,11 +181,27 @@ class Planner:
             )
         return session
 
+    async def restore(self, session_id: str) -> RestoreInfo:
+        """Bring a session's cache back; from a shared store, also a session that is not here.
+
+        Raises:
+            TurnError: there is nothing of it, or no room for it.
+        """
+        unknown = session_id not in self.sessions
+        if unknown and self._shelf is not None:
+            unknown = not await self._shelf.holds(session_id)
+        if not unknown or self._exchange is None:
+            return await self.caches.restore(self.session(session_id))
+        record, snapshot = await self._exchange.get(session_id)
+        return await self.caches.restore(await self._move_in(record), snapshot)
+
     def close_session(self, session_id: str) -> bool:
         """Forget a session for good; say whether it was here."""
         was_open = self.sessions.close(session_id)
         if not was_open and self._shelf is not None:
             self._shelf.remove(session_id)
+        if self._exchange is not None:
+            self._exchange.forget(session_id)
         return was_open
 
     def close(self) -> None:
@@ -195,6 +220,8 @@ class Planner:
             self.sessions.put_away()
         if self._shelf is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._finish_writing)
+        if self._exchange is not None:
+            self._exchange.close()
 
     def _finish_writing(self) -> None:
         assert self._shelf is not None
@@ -236,12 +263,23 @@ class Planner:
         return found
 
     async def _keep(self, session: Session) -> None:
+        session.answered_by(self.facts.fingerprint)
         if self._shelf is not None and session.keeper is None:
-            session.keeper = await self._shelf.create(SessionRecord(
-                session.session_id, session.robot_id, session.embodiment,
-                session.terms.policy.name, session.terms.budget_bytes, self.facts.fingerprint,
-                session.epoch,
-            ))
+            session.keeper = await self._shelf.create(session.copy_of_record())
+
+    async def _move_in(self, record: SessionRecord) -> Session:
+        """Go on with a session of another backbone; its robot's next hello resumes it."""
+        async with self._opening:
+            self._check_open()
+            here = self.sessions.find(record.session_id)
+            if here is not None:
+                return here
+            if record.fingerprint != self.facts.fingerprint:
+                record.answers.clear()
+            session, _ = self.sessions.open(hello_of(record), (record, None))
+            self.sessions.detach(session, session.epoch)
+            await self._keep(session)
+        return session
 
     async def _answer(self, session: Session, turn: Turn, received_ns: int) -> Answer:
         check_turn(turn, session.embodiment, self.facts.image_size)

@@ -83,7 +83,7 @@ class PlannerService(planner_pb2_grpc.PlannerServicer):
             await _abort(context, error)
 
     async def Snapshot(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Write a session's cache to the disk."""
+        """Write a session to the disk, or to the store that backbones share."""
         try:
             planner = self._ready()
             info = await planner.caches.snapshot(planner.session(request.session_id))
@@ -92,10 +92,9 @@ class PlannerService(planner_pb2_grpc.PlannerServicer):
             await _abort(context, error)
 
     async def Restore(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Bring a session's cache back from the disk."""
+        """Bring a session's cache back; from a shared store, also the session of another."""
         try:
-            planner = self._ready()
-            info = await planner.caches.restore(planner.session(request.session_id))
+            info = await self._ready().restore(request.session_id)
             return wire_state.write_restore(info)
         except Exception as error:
             await _abort(context, error)

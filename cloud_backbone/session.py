@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -122,6 +123,14 @@ class Session:
         self._record.epoch += 1
         self.attached = True
         return self._record.epoch
+
+    def copy_of_record(self) -> SessionRecord:
+        """Return what it is and knows now, without its caches."""
+        return replace(self._record, answers=dict(self._record.answers))
+
+    def answered_by(self, fingerprint: str) -> None:
+        """Note which model gives its answers from now on."""
+        self._record.fingerprint = fingerprint
 
     async def keep_epoch(self, epoch: int) -> None:
         """Return when an epoch is kept. Raises RetryCallError where the disk refused."""

@@ -103,6 +103,11 @@ class SessionShelf:
             return None
         return journal.copy_of_record(), SessionKeeper(journal, self)
 
+    async def holds(self, session_id: str) -> bool:
+        """Say whether a session is on the disk, whole or not."""
+        path = self._folder / session_id / JOURNAL
+        return bool(SESSION_ID.fullmatch(session_id)) and await self.run(path.exists, session_id)
+
     async def run(self, work: Callable[[], Result], session_id: str | None = None) -> Result:
         """Write on the thread of a session's journal, or on that of snapshots.
 

@@ -20,8 +20,8 @@ from cloud_backbone.messages import Hello
 from cloud_backbone.session import Keeper, Session
 from cloud_backbone.session_record import SessionRecord
 
-Kept = tuple[SessionRecord, Keeper]
-"""A session that was put away, and what keeps it."""
+Kept = tuple[SessionRecord, Keeper | None]
+"""A session that was put away, and what keeps it, if anything does."""
 
 
 class SessionStore:

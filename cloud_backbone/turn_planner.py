@@ -18,6 +18,7 @@ from cloud_backbone.errors import FixRequestError, PoolExhaustedError, Reason, T
 from cloud_backbone.grounding import Grounder, refusal
 from cloud_backbone.image_intake import decode_jpeg
 from cloud_backbone.kv_cache.errors import BudgetError, PoolFullError
+from cloud_backbone.memory_cache import MemoryCache
 from cloud_backbone.messages import Turn
 from cloud_backbone.model.backbone import Backbone, Image
 from cloud_backbone.plan_generator import PlanGenerator, Question, Written
@@ -54,6 +55,10 @@ class TurnPlanner:
     def __init__(self, backbone: Backbone) -> None:
         self.backbone = backbone
         self._generator = PlanGenerator(backbone)
+
+    def introduce(self, memory: MemoryCache) -> None:
+        """Tell a memory which model it is of."""
+        memory.introduce(self.backbone)
 
     def plan(self, jobs: Sequence[TurnJob]) -> list[Answer | BaseException]:
         """Return one answer or exception per job."""

@@ -11,6 +11,7 @@ import mmap
 import os
 from pathlib import Path
 import tempfile
+import time
 
 from cloud_backbone.kv_state.errors import Corrupt, StoreError
 
@@ -76,7 +77,12 @@ def map_file(path: Path) -> mmap.mmap:
         raise StoreError(f'cannot read {path}: {error}') from error
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove what was being written when somebody was killed."""
+def remove_leftovers(folder: Path, age_s: float = 0.0) -> None:
+    """Remove what was being written when somebody was killed, if it is that old [s]."""
+    newest_s = time.time() - age_s
     for part in folder.glob(f'*{PART}'):
-        part.unlink(missing_ok=True)
+        try:
+            if not age_s or part.stat().st_mtime < newest_s:
+                part.unlink()
+        except FileNotFoundError:
+            continue  # it has just become whole, or another process removed it

@@ -57,17 +57,18 @@ class FolderStore:
     """Files of one folder, which is made if need be.
 
     Args:
-        path: of the folder; nobody else writes there.
+        path: of the folder; nobody else writes there but stores like this one.
+        leftovers_s: half a file that is older was given up [s]; 0: nobody else is writing now.
 
     Raises:
         StoreError: it cannot be made.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, leftovers_s: float = 0.0) -> None:
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True)
-            remove_leftovers(path)
+            remove_leftovers(path, leftovers_s)
         except OSError as error:
             raise StoreError(f'cannot keep snapshots in {path}: {error}') from error
 

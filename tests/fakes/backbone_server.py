@@ -15,6 +15,7 @@ from cloud_backbone.model.backbone import Backbone
 from cloud_backbone.model_thread import shelf_of, warm_up
 from cloud_backbone.planner import ModelFacts, Planner
 from cloud_backbone.serving import serve
+from cloud_backbone.snapshot_exchange import exchange_of
 from cloud_backbone.turn_planner import TurnPlanner
 
 START_TIMEOUT_S = 120.0
@@ -40,7 +41,7 @@ class BackboneServer:
         facts = facts or self.executor.submit(warm_up, backbone).result()
         self.planner = Planner(
             facts, planner_of(backbone), self.executor, limits, self._config.cache,
-            shelf=shelf_of(self._config),
+            shelf=shelf_of(self._config), exchange=exchange_of(self._config),
         )
         self.address = ''
         self._ready = threading.Event()
