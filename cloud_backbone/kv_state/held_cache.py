@@ -14,6 +14,7 @@ from typing import Any
 
 from cloud_backbone.kv_cache import lifting
 from cloud_backbone.kv_cache.compressed_cache import CompressedCache
+from cloud_backbone.kv_cache.errors import PoolFullError
 from cloud_backbone.kv_cache.key_rotation import KeyRotation
 from cloud_backbone.kv_cache.kv_session import KVSession
 from cloud_backbone.kv_cache.kv_store import KVStore
@@ -170,7 +171,7 @@ class HeldCache:
         return lifted
 
     def put(self, held: Held, distance: int, rotation: Callable[[int], KeyRotation]) -> None:
-        """Append lifted tokens, their keys turned by ``distance`` positions.
+        """Append lifted tokens, their keys turned by ``distance`` positions; all or none.
 
         Raises:
             UnsupportedMove: keys of this model do not turn.
@@ -178,14 +179,23 @@ class HeldCache:
         """
         session, layers = self.session, self.cache.layers
         rows = {index: one for index, one in held.items() if isinstance(layers[index], KVStore)}
-        if session is not None:
-            lifting.put(session, rows, distance, rotation)
-        for index, (key, value) in held.items():
-            if index not in rows:
-                turned = rotation(index).turn(key, distance) if distance else key
-                layers[index].update(turned[None], value[None])
-        if isinstance(self.cache, CompressedCache):
-            self.cache.align()
+        with self.all_or_nothing():
+            if session is not None:
+                lifting.put(session, rows, distance, rotation)
+            for index, (key, value) in held.items():
+                if index not in rows:
+                    turned = rotation(index).turn(key, distance) if distance else key
+                    layers[index].update(turned[None], value[None])
+            if isinstance(self.cache, CompressedCache):
+                self.cache.align()
+
+    def put_or_leave(self, held: Held, rotation: Callable[[int], KeyRotation]) -> bool:
+        """Append lifted tokens where they were; False, and none is there, if the pool is full."""
+        try:
+            self.put(held, 0, rotation)
+        except PoolFullError:
+            return False
+        return True
 
     def commit(self) -> None:
         """Let the policy drop and encode what is due."""

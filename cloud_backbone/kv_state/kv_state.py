@@ -220,16 +220,14 @@ class KVState:
         Raises:
             LayoutError: there is no token yet, or a segment behind this one.
         """
-        if not self.body.tokens:
-            raise LayoutError('an empty state has nothing to go on from: append a token first')
-        written = list[int]()
+        written, image_token = list[int](), self.body.model.image_token
         for _ in range(count):
-            written.append(likeliest(self.body.next_logits(), self.body.model.image_token))
+            written.append(likeliest(self.next_logits(), image_token))
             self.append(name, written[-1:])
         return written
 
     def next_logits(self) -> Tensor:
-        """Return the logits of the next token (vocabulary,), float32."""
+        """Return the logits of the next token (vocabulary,), float32. Raises as ``greedy``."""
         return self.body.next_logits()
 
     def verify(self, name: str | None = None) -> Divergence:

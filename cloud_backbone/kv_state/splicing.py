@@ -94,8 +94,10 @@ def shift(body: StateBody, distance: int) -> int:
     check_movable(body)
     body.catch_up()
     tokens = body.tokens
+    if not tokens:
+        return 0
     spots = body.rope.of(torch.arange(tokens))
-    if tokens and int(spots.min()) + distance < 0:
+    if int(spots.min()) + distance < 0:
         raise UnsupportedMove(f'{distance} positions further begins before position 0')
     with untouched_on_error(body, 0):
         segments, logits, taint = body.segments, body.logits, body.taint.copy()
@@ -123,15 +125,19 @@ def check_movable(body: StateBody) -> None:
 
 @contextmanager
 def untouched_on_error(body: StateBody, first: int) -> Iterator[None]:
-    """Go back to the very same bytes after an exception in what changes tokens from ``first``."""
+    """Go back to the very same bytes after an exception in what changes tokens from ``first``.
+
+    Where the pool has no room for them any more, they are computed again when they are needed.
+    """
     segments, logits, computed = body.segments, body.logits, body.computed
     rope, taint = body.rope.fork(), body.taint.copy()
     saved = body.held.lift(first, body.tokens)
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         body.held.crop(first)
-        body.held.put(saved, 0, body.model.rotation)
+        if not body.held.put_or_leave(saved, body.model.rotation):
+            body.reason = f'an edit failed: {type(error).__name__}'
         body.segments, body.logits, body.computed = segments, logits, computed
         body.rope, body.taint = rope, taint
         raise

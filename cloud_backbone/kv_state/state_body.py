@@ -50,7 +50,9 @@ class StateBody:
     ) -> None:
         self.model, self.pool, self.policy = model, pool, policy
         self.budget_bytes = budget_bytes
-        self.held = held or HeldCache(model.new_cache(pool, policy, budget_bytes))
+        if held is None:  # an empty one is falsy
+            held = HeldCache(model.new_cache(pool, policy, budget_bytes))
+        self.held = held
         self.segments: tuple[Segment, ...] = ()
         self.rope = RopePositions()
         """Rotary positions of all tokens; kept here, since a model forgets whose they are."""
@@ -113,13 +115,13 @@ class StateBody:
             self.held.crop(near)
             self.logits = None
         self.rope.cut(len(self.held))
-        self.taint.cut(len(self.held))
 
     def cut(self, tokens: int) -> None:
         """Forget all but the first ``tokens``, in table and cache."""
         if tokens >= self.tokens:
             return
         self.cut_cache(tokens)
+        self.taint.cut(tokens)
         self.segments = first_tokens(self.segments, tokens)
         self.logits = None
 
@@ -136,12 +138,14 @@ class StateBody:
         return self.computed - before
 
     def next_logits(self) -> Tensor:
-        """Return what follows the last token (vocabulary,); computes it anew if need be."""
+        """Return what follows the last token (vocabulary,); a LayoutError if there is none."""
+        if not self.tokens:
+            raise LayoutError('an empty state has nothing to go on from: append a token first')
         self.catch_up()
         if self.logits is None:
             self.cut_cache(self.whole(self.tokens - 1))
             self.catch_up()
-        assert self.logits is not None, 'logits of an empty state'
+        assert self.logits is not None
         return self.logits
 
     def whole(self, tokens: int) -> int:
@@ -170,7 +174,7 @@ class StateBody:
         except BaseException as error:
             self.cut_cache(kept)
             if blind is not None:
-                self.held.put(blind, 0, self.model.rotation)
+                self.held.put_or_leave(blind, self.model.rotation)
             self.segments, self.rope, self.taint = segments, rope, taint
             self.logits = logits if len(self.held) == held else None
             self.computed = computed
