@@ -137,7 +137,8 @@ class ScriptedRobot:
                 if self._rng.random() < 0.2:
                     self._ask(Purpose.CHECK)
                 self._act()
-        assert self._ask(Purpose.REFLECT).plan.lesson == SENTENCE
+        last = self._memory.entries[-1].call.object_name
+        assert self._ask(Purpose.REFLECT).plan.lesson == SENTENCE.replace('red cube', last)
 
     def _act(self) -> None:
         entries = self._memory.entries

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model whose answers prove what it saw: the thing counts the steps, the place sums them up."""
+"""A model whose answers prove what it saw: the thing counts the steps, the place sums them up.
+
+A lesson is about what was grasped for last.
+"""
 
 from __future__ import annotations
 
 from functools import cache
+import re
 from typing import Any
 import zlib
 
@@ -12,10 +16,11 @@ from cloud_backbone.plan_vocabulary import Vocabulary
 from cloud_backbone.task_memory import HistoryEntry
 
 from tests.fakes.scripted_backbone import ByteCodec, ScriptedBackbone
-from tests.fakes.task_words import LESSON, PLAN
+from tests.fakes.task_words import PLAN
 
 THINGS = ('red cube', 'green ball', 'blue cylinder', 'yellow cube', 'purple ball')
 VOCABULARY = Vocabulary()
+_GRASPED = re.compile(r'<grasp> the (\w+ \w+)')
 
 
 def proof_of(said: str, steps: int) -> str:
@@ -34,7 +39,8 @@ def _script(prompt: str) -> str:
     if '<agent>' not in prompt:
         return PLAN
     if '<trial_failed>' in prompt:
-        return LESSON
+        thing = [THINGS[0], *_GRASPED.findall(prompt)][-1]
+        return f'<lesson> the {thing}<slips>'
     said = '<did>' + prompt.split('<did>', 1)[1] if '<did>' in prompt else ''
     said = said.rsplit('<hand_', 1)[0]
     return proof_of(said, said.count('<did>'))

@@ -12,7 +12,8 @@ OLDER = ROOT / '.venv' / 'older_transformers'
 VERSION = '5.2.0'
 PLACES = (
     'test_exact_edits.py::test_crop', 'test_exact_edits.py::test_commit_step',
-    'test_exact_edits.py::test_rehydrate', 'test_invariants.py::test_windows_lose_history',
+    'test_exact_edits.py::test_rehydrate',
+    'test_state_invariants.py::test_windows_lose_history',
     'test_approximate_edits.py::test_first_layer_is_exact',
 )
 """What meets the differences between the versions: crops, windows, positions of images."""
