@@ -31,7 +31,7 @@ from onboard_decoder.errors import PlannerUnavailable
 from onboard_decoder.manifest_yaml import load_manifest
 from onboard_decoder.planner_client import LinkSettings, PlannerClient
 from onboard_decoder.planner_port import TurnAnswer, TurnFailure, TurnRequest
-from onboard_decoder.task_memory import HistoryEntry, Purpose, StepResult, TaskMemory
+from onboard_decoder.task_memory import HistoryEntry, Purpose, StepResult, TaskMemory, Tool
 import pytest
 
 from tests.fakes.backbone_server import BackboneServer
@@ -137,8 +137,9 @@ class ScriptedRobot:
                 if self._rng.random() < 0.2:
                     self._ask(Purpose.CHECK)
                 self._act()
-        last = self._memory.entries[-1].call.object_name
-        assert self._ask(Purpose.REFLECT).plan.lesson == SENTENCE.replace('red cube', last)
+        calls = [entry.call for entry in self._memory.entries if entry.call.tool is Tool.GRASP]
+        thing = calls[-1].object_name if calls else THINGS[0]
+        assert self._ask(Purpose.REFLECT).plan.lesson == SENTENCE.replace('red cube', thing)
 
     def _act(self) -> None:
         entries = self._memory.entries
