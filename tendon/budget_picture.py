@@ -76,5 +76,5 @@ def _distribution(axes: Any, turns: Sequence[TurnTimes]) -> None:
     axes.set_xlabel('ms')
     axes.set_ylabel('share of turns')
     axes.set_title(f'{len(turns)} turns', loc='left')
-    axes.legend(loc='center left', frameon=False)
+    axes.legend(loc='center right', frameon=False)
     axes.spines[['top', 'right']].set_visible(False)
