@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from cloud_backbone.act import Act, act_grammar, Bounds, lesson_grammar, parse_act, parse_lesson
 from cloud_backbone.agent_words import HOLDING, Lesson
+from cloud_backbone.answer_writer import AnswerWriter
 from cloud_backbone.constrained_decoding import locate, PlanLanguage
 from cloud_backbone.plan_grammar import bin_of, value_of
 from cloud_backbone.plan_guess import best_guess
@@ -20,7 +21,7 @@ import torch
 from torch import Tensor
 
 
-class ActWriter:
+class ActWriter(AnswerWriter):
     """Writes one act, or one lesson. Give it the logits that follow its tokens until ``draft``.
 
     Args:
@@ -48,11 +49,6 @@ class ActWriter:
         self.opening = self._follow([])
         """Tokens with which every such text begins; they go in with the prompt."""
 
-    @property
-    def confidence(self) -> float:
-        """Mean probability of the free choices; 0 before the first."""
-        return sum(self.probabilities) / max(len(self.probabilities), 1)
-
     def guess(self, hint: str) -> list[int]:
         """Return tokens that may well come next, as far as words can tell; changes nothing."""
         if self.draft is not None:
@@ -60,26 +56,6 @@ class ActWriter:
         text = self._language.codec.decode(self._tokens)
         tokens = self._language.codec.encode(best_guess(self._likely(text), hint, text))
         return list(tokens[: self._matcher.count_valid(tokens)])
-
-    def advance(self, logits: Tensor, guess: Sequence[int]) -> tuple[int, list[int]]:
-        """Choose as far as the guess was right, and once more.
-
-        Args:
-            logits: scores of the next token after what was written, and after each token of the
-                guess (1 + guess, vocabulary).
-            guess: tokens that were computed along.
-
-        Returns:
-            How many tokens of the guess are kept, and the tokens that follow them.
-        """
-        kept = 0
-        while True:
-            chunk = self.choose(logits[kept])
-            agreed = 0
-            while agreed < len(chunk) and [chunk[agreed]] == list(guess[kept : kept + 1]):
-                agreed, kept = agreed + 1, kept + 1
-            if agreed < len(chunk) or self.draft is not None:
-                return kept, chunk[agreed:]
 
     def choose(self, logits: Tensor) -> list[int]:
         """Take the best allowed token; return it and all that must follow it.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cloud_backbone.act import Symbols
+from cloud_backbone.answer_writer import AnswerWriter
 from cloud_backbone.grammar_matcher import GrammarMatcher
 from cloud_backbone.plan_grammar import (
     bin_of,
@@ -79,7 +80,7 @@ def locate(bins: Tensor) -> tuple[float, float]:
     return min(index, LOCATION_BINS - 1), mass
 
 
-class PlanWriter:
+class PlanWriter(AnswerWriter):
     """Writes one plan. Give it the logits that follow the tokens it gave, until ``draft``.
 
     With ``strict``, only plans that make sense can be written; with ``refusable`` off too, none
@@ -103,11 +104,6 @@ class PlanWriter:
         self.opening = self._next_move(None)
         """Tokens with which every plan begins; they go in with the prompt."""
 
-    @property
-    def confidence(self) -> float:
-        """Mean probability of the free choices; 0 before the first."""
-        return sum(self.probabilities) / max(len(self.probabilities), 1)
-
     def guess(self, hint: str) -> list[int]:
         """Return tokens that may well come next, as far as words can tell; changes nothing."""
         if self.draft is not None or self._choice is None or self._choice is SPELLED:
@@ -116,26 +112,6 @@ class PlanWriter:
         text = best_guess(texts, hint, self._said)
         tokens, count = list(self._language.codec.encode(text)), len(self._begun)
         return tokens[count:] if tokens[:count] == self._begun else []
-
-    def advance(self, logits: Tensor, guess: Sequence[int]) -> tuple[int, list[int]]:
-        """Choose as far as the guess was right, and once more.
-
-        Args:
-            logits: scores of the next token after what was written, and after each token of the
-                guess (1 + guess, vocabulary).
-            guess: tokens that were computed along.
-
-        Returns:
-            How many tokens of the guess are kept, and the tokens that follow them.
-        """
-        kept = 0
-        while True:
-            chunk = self.choose(logits[kept])
-            agreed = 0
-            while agreed < len(chunk) and [chunk[agreed]] == guess[kept : kept + 1]:
-                agreed, kept = agreed + 1, kept + 1
-            if agreed < len(chunk) or self.draft is not None:
-                return kept, chunk[agreed:]
 
     def choose(self, logits: Tensor) -> list[int]:
         """Take the best allowed token; return it and all that must follow it.

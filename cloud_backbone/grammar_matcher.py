@@ -15,6 +15,9 @@ import llguidance.hf
 import numpy as np
 from torch import from_numpy, Tensor
 
+MOST_COMPILED = 256
+"""Grammars that are kept; what was compiled first goes first."""
+
 
 class GrammarMatcher(Protocol):
     """The state of one text under one grammar."""
@@ -102,5 +105,7 @@ class Grammars:
             problem = llguidance.LLMatcher.validate_grammar(form)
             if problem:
                 raise ValueError(f'not a grammar: {problem.strip()}')
+            while len(self._compiled) >= MOST_COMPILED:
+                del self._compiled[next(iter(self._compiled))]
             self._compiled[grammar] = LlgMatcher(llguidance.LLMatcher(self._tokenizer, form))
         return self._compiled[grammar].fork()

@@ -8,8 +8,8 @@ not how good a plan is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
+from cloud_backbone.answer_writer import AnswerWriter
 from cloud_backbone.constrained_decoding import PlanLanguage, PlanWriter
 from cloud_backbone.distillation.turns import Turn
 from cloud_backbone.model.distilled_vlm import TendonVlmForConditionalGeneration
@@ -23,23 +23,10 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedTokenizerFast
 
 
-class Writer(Protocol):
-    """What writes one answer under a grammar."""
-
-    opening: list[int]
-
-    @property
-    def draft(self) -> object:
-        """The answer; None while it is not complete."""
-
-    def choose(self, logits: Tensor) -> list[int]:
-        """Take the best allowed token; return it and all that must follow it."""
-
-
 class Scribe:
     """One answer that is written one token per step."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: AnswerWriter) -> None:
         self.writer = writer
         self._pending = list(self.writer.opening)
 
@@ -74,7 +61,7 @@ def answer(
 def write(
     model: TendonVlmForConditionalGeneration,
     turns: Sequence[Turn],
-    writers: Sequence[Writer],
+    writers: Sequence[AnswerWriter],
     pixels: Tensor,
 ) -> None:
     """Let each writer finish its turn; pixels (turns, 3, side, side), 0 to 1."""

@@ -37,8 +37,7 @@ def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     corpus = [*texts, *_general_texts(), *(_plan_texts() * WORD_WEIGHT)]
     tokenizer.train_from_iterator(corpus, trainer)
     tokenizer.add_tokens([AddedToken(text, normalized=False) for text in LOCATION_TOKENS])
-    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in AGENT_TOKENS])
-    return PreTrainedTokenizerFast(
+    trained = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token='<pad>',
         bos_token='<bos>',
@@ -50,6 +49,8 @@ def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
         },
         clean_up_tokenization_spaces=False,
     )
+    add_agent_words(trained)
+    return trained
 
 
 def add_agent_words(tokenizer: PreTrainedTokenizerFast) -> None:
