@@ -97,17 +97,6 @@ def decode(
     return tensors, json.loads(said[META])
 
 
-def read_meta(buffer: Any, name: str = 'snapshot') -> dict[str, Any]:
-    """Return the words alone; the tensors are not looked at.
-
-    Raises:
-        Corrupt: the header is not as it was written.
-    """
-    header, _ = _read_header(memoryview(buffer), name)
-    meta: dict[str, Any] = json.loads(header['__metadata__'][META])
-    return meta
-
-
 def _read_header(view: memoryview, name: str) -> tuple[dict[str, Any], int]:
     """Return the header and where the tensors begin."""
     size = int.from_bytes(view[:PREFIX], 'little')

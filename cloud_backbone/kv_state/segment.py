@@ -42,10 +42,6 @@ class Segment:
     exactness: Exactness = NUMERIC
     """Of its keys and values."""
 
-    def same_content(self, other: Segment) -> bool:
-        """Say whether both stand for the same input of the model."""
-        return (self.name, self.tokens, self.image) == (other.name, other.tokens, other.image)
-
 
 def count_tokens(segments: Iterable[Segment]) -> int:
     """Count the tokens of some segments."""
