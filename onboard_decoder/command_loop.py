@@ -12,7 +12,7 @@ import logging
 import threading
 
 import numpy as np
-from onboard_decoder.clock import Clock, to_ns
+from onboard_decoder.clock import Clock, NS_PER_S, to_ns
 from onboard_decoder.realtime import Priority
 
 log = logging.getLogger(__name__)
@@ -20,13 +20,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LoopStatistics:
-    """What the loop did so far; jitter is the lateness of the newest ticks [ms]."""
+    """What the loop did so far.
+
+    ``rate_hz`` is over all ticks; jitter is the lateness of the newest ticks [ms], and periods are
+    those between them: a burst would show as a short one.
+    """
 
     tick_count: int
     missed_count: int
     error_count: int
+    rate_hz: float
     jitter_ms_p50: float
     jitter_ms_max: float
+    period_ms_min: float
+    period_ms_max: float
+    period_error_ms_p50: float
     work_ms_max: float
 
 
@@ -55,6 +63,8 @@ class CommandLoop:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._late_ns: deque[int] = deque(maxlen=window)
+        self._started_ns: deque[int] = deque(maxlen=window)
+        self._first_ns = 0
         self._work_ns: deque[int] = deque(maxlen=window)
         self._tick_count = self._missed_count = self._error_count = 0
 
@@ -74,6 +84,9 @@ class CommandLoop:
         self._clock.sleep_until(deadline_ns)
         started_ns = self._clock.now_ns()
         self._late_ns.append(started_ns - deadline_ns)
+        self._first_ns = self._first_ns or started_ns
+        self._started_ns.append(started_ns)
+        self._tick_count += 1
         try:
             self._tick()
         except Exception:
@@ -81,7 +94,6 @@ class CommandLoop:
             self._error_count += 1
             if self._error_count == 1:
                 log.exception('tick failed; further failures are only counted')
-        self._tick_count += 1
         ended_ns = self._clock.now_ns()
         self._work_ns.append(ended_ns - started_ns)
         return self._next(deadline_ns, ended_ns)
@@ -89,12 +101,19 @@ class CommandLoop:
     def statistics(self) -> LoopStatistics:
         """Return what the loop did so far."""
         late, work = list(self._late_ns) or [0], list(self._work_ns) or [0]
+        started_ns = list(self._started_ns) or [self._first_ns]
+        periods_ns = np.diff(started_ns) if len(started_ns) > 1 else np.array([self._period_ns])
+        span_ns = started_ns[-1] - self._first_ns
         return LoopStatistics(
             tick_count=self._tick_count,
             missed_count=self._missed_count,
             error_count=self._error_count,
+            rate_hz=(self._tick_count - 1) * NS_PER_S / span_ns if span_ns else 0.0,
             jitter_ms_p50=float(np.median(late)) / 1e6,
             jitter_ms_max=max(late) / 1e6,
+            period_ms_min=float(periods_ns.min()) / 1e6,
+            period_ms_max=float(periods_ns.max()) / 1e6,
+            period_error_ms_p50=float(np.median(np.abs(periods_ns - self._period_ns))) / 1e6,
             work_ms_max=max(work) / 1e6,
         )
 

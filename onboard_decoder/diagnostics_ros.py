@@ -45,8 +45,12 @@ def _loop(
     return _entry(f'{node}: command loop', level, text, {
         'ticks': loop.tick_count,
         'missed': loop.missed_count,
+        'rate_hz': round(loop.rate_hz, 4),
         'lateness_ms_p50': round(loop.jitter_ms_p50, 3),
         'lateness_ms_max': round(loop.jitter_ms_max, 3),
+        'period_ms_min': round(loop.period_ms_min, 3),
+        'period_ms_max': round(loop.period_ms_max, 3),
+        'period_error_ms_p50': round(loop.period_error_ms_p50, 4),
         'work_ms_max': round(loop.work_ms_max, 3),
         'scheduling_process': scheduling['process'],
         'scheduling_loop': scheduling['loop'],
