@@ -23,6 +23,18 @@ def latency(
     end(run(turns=turns, out=out, seed=seed, checkpoint=checkpoint))
 
 
+@bench.command(epilog=examples('tendon bench rate', 'tendon bench rate --minutes 1'))
+def rate(
+    minutes: Annotated[float, typer.Option(help='How long.')] = 10.0,
+    out: Out = Path('runs/rate'),
+    seed: Seed = 7,
+) -> None:
+    """Watch the 50 Hz loop while cameras and a core are busy; last line is JSON."""
+    from tendon.bench_rate.run import run
+
+    end(run(minutes=minutes, out=out, seed=seed))
+
+
 @bench.command(epilog=examples('tendon bench kv', 'tendon bench kv --quick --out runs/kv'))
 def kv(
     out: Out = Path('runs/kv'),

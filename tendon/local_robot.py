@@ -61,6 +61,7 @@ def local_robot(
     out: Path, scene: Scene, checkpoint: Path | None = None,
     parameters: dict[str, str | float | int] | None = None,
     settings: Mapping[str, object] | None = None,
+    remaps: Mapping[str, str] | None = None,
 ) -> Iterator[LocalRobot]:
     """Start everything, hand it over when the robot listens, and end everything.
 
@@ -70,6 +71,7 @@ def local_robot(
       checkpoint: model of the backbone; None takes the shipped one.
       parameters: further parameters of the robot's node.
       settings: of the backbone, besides its defaults.
+      remaps: topics of the robot's node, by the names that it uses itself.
 
     Raises:
       PartDied, PartNotReady: if a part does not come up.
@@ -91,13 +93,18 @@ def local_robot(
             'backbone_address': f'127.0.0.1:{port}', 'latency_path': str(traces),
             'transcript_path': str(transcript), 'record_path': str(recording),
             **(parameters or {}),
-        }))
+        }), *_remapped(remaps or {}))
         os.environ.update(stack.environment)
         with Conversation() as talk:
             talk.wait_for_robot(READY_TIMEOUT_S, stack.check)
             yield LocalRobot(
                 stack, talk, port, traces, transcript, recording, checkpoint, settings or {}
             )
+
+
+def _remapped(topics: Mapping[str, str]) -> list[str]:
+    """Write remaps as the end of a ROS command line."""
+    return [word for name, other in topics.items() for word in ('-r', f'{name}:={other}')]
 
 
 def _arguments(parameters: dict[str, str | float | int]) -> list[str]:
