@@ -30,7 +30,7 @@ from sim.scene import draw_scene, SceneSpec, Split
 from sim.situation import Situation
 from sim.world import World
 
-FORMAT = 2
+FORMAT = 3
 MAX_ENTITIES = 8
 INSTRUCTIONS_PER_SCENE = 16
 SITUATIONS_PER_SCENE = 12
@@ -94,7 +94,7 @@ class Painter:
         return np.asarray(cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB), dtype=np.uint8)
 
     def labels(self) -> dict[str, NDArray[np.generic]]:
-        """Give the arrays of one scene, padded to eight entities."""
+        """Give the arrays of one scene, padded to eight entities; yaw in the base frame [rad]."""
         entities = self.world.scene.entities
         count = len(entities)
         rows: dict[str, NDArray[np.generic]] = {
@@ -107,7 +107,9 @@ class Painter:
         rows['held'][:count] = [e.held for e in entities]
         point = np.zeros((MAX_ENTITIES, 2), dtype=np.float32)
         point[:count] = self.world.label_points()
-        return {**rows, 'point': point}
+        yaw = np.zeros(MAX_ENTITIES, dtype=np.float32)
+        yaw[:count] = [e.yaw for e in entities]
+        return {**rows, 'point': point, 'yaw': yaw}
 
 
 def instructions(scene: SceneSpec, seed: tuple[int, ...]) -> list[Instruction]:

@@ -23,6 +23,8 @@ def test_arrays_have_the_promised_form(shard):
         assert data[name].shape == (3, MAX_ENTITIES) and data[name].dtype == np.int8
     assert data['point'].shape == (3, MAX_ENTITIES, 2) and data['point'].dtype == np.float32
     assert ((data['point'] >= 0) & (data['point'] <= 1)).all()
+    assert data['yaw'].shape == (3, MAX_ENTITIES) and data['yaw'].dtype == np.float32
+    assert np.ptp(data['yaw']) > 0
 
 
 def test_instructions_name_the_entities_they_point_at(shard):
