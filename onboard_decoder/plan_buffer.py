@@ -118,6 +118,19 @@ class PlanBuffer:
         self.played = self._target(self._playing, consumed, pace)
         return self.played
 
+    def upcoming(self, first: float, count: int) -> Array | None:
+        """Return what is being played, (count, joints), from ``first`` consumed ticks on.
+
+        Behind the end the last row is repeated. None where nothing valid covers ``first``. May be
+        called by the thread that decodes.
+        """
+        chunk, played = self._playing, self.played
+        if chunk is None or played is None or self._cleared or first < chunk.first_tick:
+            return None
+        if first - chunk.first_tick >= len(chunk.positions):
+            return None
+        return chunk.at(first + np.arange(count))
+
     def _is_valid(self, chunk: Chunk, tick: int, consumed: float) -> bool:
         """Neither played through nor made from joints of long ago."""
         is_left = consumed - chunk.first_tick < len(chunk.positions)

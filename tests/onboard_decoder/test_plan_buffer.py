@@ -104,6 +104,23 @@ def test_a_chunk_that_comes_too_late_leaves_the_old_one():
     assert plays.sample(31, np.zeros(N)).chunk_number == 1
 
 
+def test_what_comes_next_can_be_asked_for():
+    """The rows that will be played, the last one repeated; nothing where none covers the start."""
+    plays = buffer(fade=1)
+    assert plays.upcoming(0, 3) is None
+    plays.offer(Chunk(1, 0, 0, ramp(0, 10)))
+    last = ramp(0, 1)[0]
+    for tick in range(4):
+        last = plays.sample(tick, last).positions
+
+    assert np.allclose(plays.upcoming(5, 3), ramp(5, 3))
+    assert np.allclose(plays.upcoming(5.5, 2), ramp(5, 2) + 0.005)
+    assert np.allclose(plays.upcoming(8, 4), ramp(0, 10)[[8, 9, 9, 9]])
+    assert plays.upcoming(10, 2) is None
+    plays.clear()
+    assert plays.upcoming(5, 3) is None
+
+
 def test_clear_drops_everything():
     """Also what was offered and not yet taken up."""
     plays = buffer()
