@@ -45,6 +45,7 @@ def _loop(
     return _entry(f'{node}: command loop', level, text, {
         'ticks': loop.tick_count,
         'missed': loop.missed_count,
+        'starved': status.starved_ticks,
         'rate_hz': round(loop.rate_hz, 4),
         'lateness_ms_p50': round(loop.jitter_ms_p50, 3),
         'lateness_ms_max': round(loop.jitter_ms_max, 3),

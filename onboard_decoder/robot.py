@@ -177,11 +177,9 @@ class Robot:
             self._rest_since_ns = joints.stamp_ns
         if self._servo.is_stopped or Fault.JOINTS_STALE in self.faults:
             return
-        was_acting = self._task.is_moving
         may_go_on = Reaction.FINISH_STEP not in map(REACTIONS.get, self.faults)
         self._task.think(Body(now_ns, joints, motion, tick, may_go_on), self._rest_since_ns)
-        if was_acting and not self._task.is_moving:
-            self._servo.buffer.clear()
+        self._servo.follow(self._task.is_moving, self._runner.is_waiting)
 
     def _read_inbox(self, now_ns: int) -> None:
         """Take what people said, in order."""
@@ -190,7 +188,7 @@ class Robot:
                 self._servo.brake()
                 self._task.stop('stopped', now_ns)
             elif message.kind is Kind.INSTRUCTION:
-                self._servo.buffer.clear()
+                self._servo.drop()
                 self._servo.is_stopped = False
                 self._task.begin(message.text, now_ns)
             elif not self._task.answer(message.text):
@@ -294,6 +292,7 @@ class Robot:
                 **{f'filter_{name}': n for name, n in self._servo.filter.counts.items()},
             },
             decoder_ms=round(self._maker.expected_ns / 1e6, 3),
+            starved_ticks=self._servo.starvation.count,
             result=self.result, tool=self._task.tool, question=self._task.question,
         )
 

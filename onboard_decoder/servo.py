@@ -21,6 +21,7 @@ from onboard_decoder.observation_intake import ObservationIntake
 from onboard_decoder.pace import PaceKeeper
 from onboard_decoder.plan_buffer import PlanBuffer, Target
 from onboard_decoder.safety_filter import SafetyFilter
+from onboard_decoder.starvation import Starvation
 from onboard_decoder.trace_collector import TraceCollector
 
 Array = NDArray[np.float64]
@@ -72,6 +73,8 @@ class Servo:
         self.pace = 1.0
         self.filter = SafetyFilter(manifest, kinematics, settings.follow_gain_per_s)
         self._dry_ticks = 0
+        self.starvation = Starvation()
+        self._is_moving = False
         self.is_active = False
         self.is_stopped = False
         self.last_tick: TickStamp | None = None
@@ -90,7 +93,19 @@ class Servo:
     def brake(self) -> None:
         """Come to rest, and stay until ``is_stopped`` is lifted."""
         self.is_stopped = True
+        self.drop()
+
+    def drop(self) -> None:
+        """Forget what is being played."""
+        self.starvation.expect(False)
         self.buffer.clear()
+
+    def follow(self, is_moving: bool, is_between_steps: bool) -> None:
+        """Learn whether steps are run; with the last of them ends what is played."""
+        if self._is_moving and not is_moving:
+            self.drop()
+        self._is_moving = is_moving
+        self.starvation.expect(is_moving and not is_between_steps)
 
     @property
     def motion(self) -> Motion | None:
@@ -116,6 +131,10 @@ class Servo:
             number, last, self._consumed, self.pace
         )
         self._dry_ticks = 0 if target else self._dry_ticks + 1
+        if must_brake:
+            self.starvation.braked()
+        else:
+            self.starvation.saw(target is not None)
         motion = self.filter.step(target and self._paced(target, last))
         filtered_ns = self._clock.now_ns()
         command = Command(number, motion.positions, motion.velocities, *self.filter.stop)

@@ -16,6 +16,7 @@ class RobotStatus:
     """The robot at one moment.
 
     ``faults`` maps each fault to the reaction to it; ``notice`` is what was refused last;
+    ``starved_ticks`` had nothing to aim at while a step was run;
     ``tool`` is the one in use and ``question`` what a person is asked, both in mode react.
     """
 
@@ -39,6 +40,7 @@ class RobotStatus:
     counts: Mapping[str, int]
     decoder_ms: float
     result: TaskResult | None
+    starved_ticks: int = 0
     tool: str = ''
     question: str = ''
 
