@@ -19,8 +19,11 @@ class TendonError(Exception):
 class PartDied(TendonError):
     """A process of the run ended by itself."""
 
-    def __init__(self, name: str, status: int, last_line: str, log: Path) -> None:
-        super().__init__(f'{name} ended with status {status}: {last_line} (log: {log})')
+    def __init__(
+        self, name: str, status: int, last_line: str, log: Path | None = None
+    ) -> None:
+        where = f' (log: {log})' if log else ''
+        super().__init__(f'{name} ended with status {status}: {last_line}{where}')
 
 
 class PartNotReady(TendonError):
