@@ -17,7 +17,7 @@ def point_in_image(camera: Camera, point_in_base_m: Array) -> tuple[float, float
     None for a point behind the camera; values outside 0..1 lie outside the image.
     """
     offset = np.asarray(point_in_base_m) - np.array(camera.camera_in_base_m)
-    x, y, z = _rotation(camera.camera_to_base_wxyz).T @ offset
+    x, y, z = rotation(camera.camera_to_base_wxyz).T @ offset
     if z <= 1e-6:
         return None
     half = math.tan(camera.vertical_fov_rad / 2)
@@ -46,7 +46,7 @@ def distance_to_hand(
     return float(np.linalg.norm(offset - share * along))
 
 
-def _rotation(wxyz: tuple[float, float, float, float]) -> Array:
+def rotation(wxyz: tuple[float, float, float, float]) -> Array:
     """Return the matrix (3, 3) of a unit quaternion."""
     w, x, y, z = wxyz
     return np.array([
