@@ -187,6 +187,37 @@ class AgentSettings(_Checked):
 
 
 @dataclass(frozen=True)
+class OffloadSettings(_Checked):
+    """Who plans a turn, the backbone or the small planner; see ``fallback.offloading``."""
+
+    mode: str = choice(
+        'cloud', ('cloud', 'auto', 'onboard'),
+        'cloud: the backbone alone; auto: the small planner where the link is bad; onboard: the '
+        'small planner alone'
+    )
+    min_confidence: float = bounded(
+        0.85, 0.0, 1.0, 'Confidence below which the small planner leaves a turn to the backbone'
+    )
+    late_s: float = bounded(
+        1.0, 0.05, 60.0, 'Backbone without an answer for this long: the small planner is asked [s]'
+    )
+    enter_s: float = bounded(
+        0.8, 0.02, 60.0, 'Answer expected later than this: the small planner plans [s]'
+    )
+    leave_s: float = bounded(
+        0.5, 0.01, 60.0, 'Answers expected sooner than this: the backbone plans again [s]'
+    )
+    dwell_s: float = bounded(
+        3.0, 0.0, 600.0, 'How long they must be, without a break, before it does [s]'
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.leave_s > self.enter_s:
+            raise SettingsError('leave_s', self.leave_s, f'at most enter_s, {self.enter_s:g}')
+
+
+@dataclass(frozen=True)
 class RobotSettings:
     """Everything that the robot's behaviour depends on besides its manifest."""
 
@@ -195,6 +226,7 @@ class RobotSettings:
     limits: TaskLimits = field(default_factory=TaskLimits)
     watchdog: WatchdogLimits = field(default_factory=WatchdogLimits)
     agent: AgentSettings = field(default_factory=AgentSettings)
+    offload: OffloadSettings = field(default_factory=OffloadSettings)
 
     def changed(self, values: Mapping[str, Setting]) -> 'RobotSettings':
         """Return a copy with settings replaced, named as 'limits.max_attempts'.
