@@ -16,6 +16,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from onboard_decoder.chunk import Chunk, Target
 from onboard_decoder.clock import Clock, NS_PER_S, to_ns
 from onboard_decoder.config import ChunkSettings
 from onboard_decoder.decoder_port import DecoderPort
@@ -23,7 +24,7 @@ from onboard_decoder.joint_limiter import Motion
 from onboard_decoder.manifest import Manifest
 from onboard_decoder.observation_intake import JointState
 from onboard_decoder.plan import PlanStep
-from onboard_decoder.plan_buffer import Chunk, PlanBuffer, Target
+from onboard_decoder.plan_buffer import PlanBuffer
 
 Array = NDArray[np.float64]
 
@@ -98,10 +99,11 @@ class ChunkMaker:
           ChunkRefused: if the decoder's output is unusable.
         """
         started_ns = self._clock.now_ns()
-        ahead = self._ticks_ahead(started_ns, tick)
+        epoch, played = self._buffer.epoch, self._buffer.played
+        # Where nothing plays the arm waits for the chunk, however long that takes.
+        ahead = self._ticks_ahead(started_ns, tick) if played else 1
         # The target of a tick is reached one period after it, and so is a chunk's first target.
         delay_s = (ahead - 1) * self._period_ns / NS_PER_S
-        played = self._buffer.played
         positions, velocities = self._state(joints, played or motion)
         decoded = self._decoder.decode(step, positions, velocities, delay_s, latent)
         ended_ns = self._clock.now_ns()
@@ -109,7 +111,7 @@ class ChunkMaker:
         self.slow_count += self.is_slow
         self._number += 1
         first = (played.consumed if played else tick.consumed) + ahead
-        self._buffer.offer(Chunk(self._number, tick.number, first, decoded.positions))
+        self._buffer.offer(Chunk(self._number, tick.number, first, decoded.positions, epoch))
         return Made(self._number, decoded.remaining_s, started_ns, ended_ns)
 
     def _state(self, joints: JointState, wanted: Target | Motion) -> tuple[Array, Array]:

@@ -1,75 +1,85 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chunk that is being played: aligned by ticks, cross-faded, expired.
+"""The chunk that is being played: aligned by ticks, faded in, expired.
 
 Chunks are placed by how many ticks have been consumed, not by the clock: a late chunk loses what
 was consumed meanwhile, and an arm that cannot follow consumes slower (``pace``), so nothing is
-skipped. Knows joint targets; nothing of plans, decoders or limits. The thread that decodes hands
-chunks over by ``offer``; only the command loop calls ``sample``.
+skipped. What becomes of a chunk:
+
+  early          waits until its first tick; where nothing plays, it is played at once
+  late           the rows that were consumed meanwhile are left out
+  too late       dropped: nothing of it is left, or it was under way longer than it lasts
+  overlapping    the newest that is due plays; its offset to what was played fades out
+  out of order   dropped: made from older joints than one that plays or waits
+  old epoch      dropped: made before the last ``clear``
+  none follows   the last one ends with its last row, or ``max_age_ticks`` after it took over
+
+Knows joint targets; nothing of plans or decoders. The thread that decodes hands chunks over by
+``offer``; only the command loop calls ``sample``; anybody may call ``clear``.
 """
 
-from collections import deque
-from dataclasses import dataclass
+from collections import Counter, deque
+from dataclasses import replace
+from itertools import count as counting
 import math
 
 import numpy as np
 from numpy.typing import NDArray
+from onboard_decoder.chunk import Chunk, Target
+from onboard_decoder.chunk_blend import Course, fading
 from onboard_decoder.errors import ChunkRefused
+from onboard_decoder.joint_limiter import Motion
 
 Array = NDArray[np.float64]
 
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Joint targets of consecutive ticks.
-
-    ``positions[0]`` is due when ``first_tick`` ticks have been consumed; ``state_tick`` is the
-    tick of the loop that it was computed at, for its age. ``positions`` is (horizon, joints).
-    """
-
-    number: int
-    state_tick: int
-    first_tick: float
-    positions: Array
-
-    def at(self, consumed: NDArray[np.floating] | float) -> Array:
-        """Return the targets (..., joints) when so many ticks have been consumed; ends hold."""
-        index = np.clip(np.asarray(consumed) - self.first_tick, 0, len(self.positions) - 1)
-        whole = np.floor(index).astype(int)
-        share = (index - whole)[..., None]
-        following = np.minimum(whole + 1, len(self.positions) - 1)
-        return np.asarray(
-            (1 - share) * self.positions[whole] + share * self.positions[following]
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where the joints should be at one tick and how fast, (joints,), and from which chunk.
-
-    ``heading`` is the velocity in the chunk, before the pace scales it.
-    """
-
-    positions: Array
-    velocities: Array
-    chunk_number: int
-    consumed: float = 0.0
-    heading: Array | None = None
+DROPPED = ('refused', 'too_late', 'out_of_order', 'old_epoch')
+_MOST_OFFERED = 8  # between two ticks
 
 
 class PlanBuffer:
-    """Plays chunks tick by tick."""
+    """Plays chunks tick by tick.
+
+    Attributes:
+      epoch: grows with each ``clear``; read it before a chunk is computed.
+      counts: chunks that were not played, by one of the words of ``DROPPED``.
+    """
 
     def __init__(
-        self, joint_count: int, period_s: float, fade_ticks: int, max_age_ticks: int
+        self,
+        joint_count: int,
+        period_s: float,
+        fade_ticks: int,
+        max_age_ticks: int,
+        steepest: tuple[Array, Array] | None = None,
     ) -> None:
+        """Play nothing yet.
+
+        Args:
+          joint_count: width of a chunk.
+          period_s: the control period [s].
+          fade_ticks: ticks in which the offset to what was played before fades out.
+          max_age_ticks: how long a chunk is played where no newer one takes over.
+          steepest: velocities and accelerations, each (joints,) per s and s^2, that are carried
+            over from one chunk to the next at most; without bound where None.
+        """
         self._joint_count, self._period_s = joint_count, period_s
         self._fade_ticks, self._max_age_ticks = fade_ticks, max_age_ticks
-        self._offered: deque[Chunk] = deque(maxlen=1)  # the only thing that both threads write
-        self._waiting: Chunk | None = None
+        velocities, accelerations = steepest or (np.full(joint_count, np.inf),) * 2
+        self._steepest = velocities * period_s, accelerations * period_s**2
+        # What several threads write is replaced as a whole, or a deque.
+        self._offered: deque[Chunk] = deque(maxlen=_MOST_OFFERED)
+        self._waiting: tuple[Chunk, ...] = ()
         self._playing: Chunk | None = None
-        self._cleared = False
-        self.played: Target | None = None  # of the last tick; read by whoever plans on
-        self.refused_count = 0
+        self._taken_tick = 0
+        self._played: tuple[int, Target] | None = None
+        self._epochs = counting(1)
+        self.epoch = 0
+        self.counts = Counter(dict.fromkeys(DROPPED, 0))
+
+    @property
+    def played(self) -> Target | None:
+        """Target of the last tick, read by whoever plans on; None where nothing plays."""
+        played = self._played
+        return played[1] if played and played[0] == self.epoch else None
 
     def offer(self, chunk: Chunk) -> None:
         """Hand a chunk over; it is taken up at the next tick that it covers.
@@ -79,97 +89,128 @@ class PlanBuffer:
         """
         shape = chunk.positions.shape
         if len(shape) != 2 or shape[1] != self._joint_count or shape[0] < 2:
-            self.refused_count += 1
+            self.counts['refused'] += 1
             raise ChunkRefused(f'shape {shape}; it must be (2 or more, {self._joint_count})')
         if not np.isfinite(chunk.positions).all():
-            self.refused_count += 1
+            self.counts['refused'] += 1
             raise ChunkRefused(f'chunk {chunk.number} has values that are not finite')
         self._offered.append(chunk)
 
     def clear(self) -> None:
-        """Drop what is playing and what was offered."""
-        self._offered.clear()
-        self._cleared, self.played = True, None
+        """Drop what is playing, what was offered, and what is still being computed."""
+        self.epoch = next(self._epochs)
 
     def sample(
-        self, tick: int, last_command: Array, consumed: float | None = None, pace: float = 1.0
+        self, tick: int, last: Motion, consumed: float | None = None, pace: float = 1.0
     ) -> Target | None:
         """Return the target of a tick, or None where there is nothing valid.
 
         Args:
           tick: number of the tick.
-          last_command: what was commanded at the tick before, (joints,).
+          last: what was commanded at the tick before.
           consumed: ticks consumed so far; the number of the tick where the arm always followed.
           pace: how much of a tick is consumed per tick now, 0 to 1; scales the velocity.
         """
         consumed = float(tick) if consumed is None else consumed
-        if self._cleared:
-            self._playing, self._waiting, self._cleared = None, None, False
-        try:
-            self._waiting = self._offered.popleft()
-        except IndexError:
-            pass
-        if self._waiting is not None and consumed >= self._waiting.first_tick:
-            self._playing = self._merged(self._waiting, tick, consumed, last_command)
-            self._waiting = None
-        if self._playing is None or not self._is_valid(self._playing, tick, consumed):
-            self._playing = self.played = None
+        epoch = self.epoch
+        playing = self._playing
+        if playing is not None and not self._is_valid(playing, epoch, tick, consumed):
+            playing = None
+        self._waiting = self._sorted_in(epoch, playing)
+        new = self._taken_up(playing, tick, consumed)
+        if new is not None:
+            playing, self._taken_tick = self._faded_in(new, playing, consumed, last), tick
+        self._playing = playing
+        if playing is None:
+            self._played = None
             return None
-        self.played = self._target(self._playing, consumed, pace)
-        return self.played
+        target = self._target(playing, consumed, pace)
+        self._played = epoch, target
+        return target
 
     def upcoming(self, first: float, count: int) -> Array | None:
-        """Return what is being played, (count, joints), from ``first`` consumed ticks on.
+        """Return what will be played, (count, joints), from ``first`` consumed ticks on.
 
         Behind the end the last row is repeated. None where nothing valid covers ``first``. May be
         called by the thread that decodes.
         """
-        chunk, played = self._playing, self.played
-        if chunk is None or played is None or self._cleared or first < chunk.first_tick:
+        if self.played is None:
             return None
-        if first - chunk.first_tick >= len(chunk.positions):
-            return None
-        return chunk.at(first + np.arange(count))
+        playing, moments = self._playing, first + np.arange(count)
+        known = self._waiting if playing is None else (playing, *self._waiting)
+        for chunk in reversed(known):  # the newest that will be due by then
+            if chunk.first_tick <= first < chunk.last_tick + 1 and chunk.epoch == self.epoch:
+                return chunk.at(moments)
+        return None
 
-    def _is_valid(self, chunk: Chunk, tick: int, consumed: float) -> bool:
-        """Neither played through nor made from joints of long ago."""
-        is_left = consumed - chunk.first_tick < len(chunk.positions)
-        return is_left and tick - chunk.state_tick <= self._max_age_ticks
+    def _is_valid(self, chunk: Chunk, epoch: int, tick: int, consumed: float) -> bool:
+        """Neither played through, nor played for too long, nor dropped."""
+        is_left = consumed < chunk.last_tick + 1
+        return (
+            is_left and chunk.epoch == epoch and tick - self._taken_tick <= self._max_age_ticks
+        )
 
-    def _merged(
-        self, new: Chunk, tick: int, consumed: float, last_command: Array
-    ) -> Chunk | None:
-        """Fade from what is playing, or from the last command, into the new chunk.
+    def _sorted_in(self, epoch: int, playing: Chunk | None) -> tuple[Chunk, ...]:
+        """Return the chunks that wait, by first tick, with those that were offered."""
+        waiting = [chunk for chunk in self._waiting if chunk.epoch == epoch]
+        while self._offered:
+            new = self._offered.popleft()
+            if new.epoch != epoch:
+                self.counts['old_epoch'] += 1
+                continue
+            newest = waiting[-1] if waiting else playing
+            if newest is not None and new.state_tick < newest.state_tick:
+                self.counts['out_of_order'] += 1
+                continue
+            waiting = [chunk for chunk in waiting if chunk.first_tick < new.first_tick]
+            waiting.append(new)
+        return tuple(waiting)
 
-        The targets of ticks that were consumed while the chunk was on its way are left out.
+    def _taken_up(self, playing: Chunk | None, tick: int, consumed: float) -> Chunk | None:
+        """Take the newest chunk that is due; the next one where nothing plays."""
+        while self._waiting:
+            due = [chunk for chunk in self._waiting if chunk.first_tick <= consumed]
+            if due:
+                new = due[-1]
+            elif playing is None:
+                new = replace(self._waiting[0], first_tick=consumed)
+            else:
+                return None
+            self._waiting = self._waiting[max(len(due), 1):]
+            was_under_way = tick - new.state_tick
+            if consumed < new.last_tick + 1 and was_under_way <= len(new.positions):
+                return new
+            self.counts['too_late'] += 1
+        return None
+
+    def _faded_in(
+        self, new: Chunk, old: Chunk | None, consumed: float, last: Motion
+    ) -> Chunk:
+        """Return what is left of a chunk, starting where the arm is led now.
+
+        Its row 0 is where the arm was led at the tick before.
         """
-        if not self._is_valid(new, tick, consumed):
-            return self._playing
-        left = math.ceil(len(new.positions) - (consumed - new.first_tick))
-        moments = consumed + np.arange(left)
-        positions = new.at(moments)
-        count = min(self._fade_ticks, left)
-        weights = _smooth_step(np.arange(1, count + 1) / (self._fade_ticks + 1))[:, None]
-        old = self._playing
-        if old is None or not self._is_valid(old, tick, consumed):
-            tail = np.tile(last_command, (count, 1))
-        else:
-            tail = old.at(moments[:count])
-        positions[:count] = (1 - weights) * tail + weights * positions[:count]
-        return Chunk(new.number, new.state_tick, consumed, positions)
+        now = old.course(consumed) if old else self._course_of(last)
+        now = now.clipped(*self._steepest)
+        offset = now.off(new.course(consumed).clipped(*self._steepest))
+        left = math.ceil(new.last_tick + 1 - consumed)
+        rows = new.at(consumed + np.arange(left)) + fading(offset, self._fade_ticks, left)
+        positions = np.concatenate([now.after(-1)[None], rows])
+        return replace(new, first_tick=consumed - 1, positions=positions)
+
+    def _course_of(self, last: Motion) -> Course:
+        """Go on from what was commanded at the tick before."""
+        velocities = last.velocities * self._period_s
+        bend = last.accelerations * self._period_s**2
+        before = Course(last.positions, velocities, bend)
+        return Course(before.after(1), velocities + bend, bend)
 
     def _target(self, chunk: Chunk, consumed: float, pace: float) -> Target:
         """Return position and, from the neighbours, velocity."""
-        last = chunk.first_tick + len(chunk.positions) - 1
-        before, after = max(consumed - 1, chunk.first_tick), min(consumed + 1, last)
-        if consumed >= last:
+        before, after = max(consumed - 1, chunk.first_tick), min(consumed + 1, chunk.last_tick)
+        if consumed >= chunk.last_tick:
             heading = np.zeros(self._joint_count)  # nothing follows: come to rest
         else:
             difference = chunk.at(after) - chunk.at(before)
             heading = difference / ((after - before) * self._period_s)
         return Target(chunk.at(consumed), pace * heading, chunk.number, consumed, heading)
-
-
-def _smooth_step(x: Array) -> Array:
-    """Quintic from 0 to 1 with zero first and second derivative at both ends."""
-    return np.asarray(10 * x**3 - 15 * x**4 + 6 * x**5)

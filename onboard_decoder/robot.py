@@ -287,7 +287,7 @@ class Robot:
             pace=round(self._servo.pace, 3), ticks=tick.number if tick else 0,
             counts={
                 'observations_refused': self.intake.refused_count,
-                'chunks_refused': self._servo.buffer.refused_count,
+                **{f'chunks_{name}': n for name, n in self._servo.buffer.counts.items()},
                 'decoder_slow': self._maker.slow_count,
                 **{f'filter_{name}': n for name, n in self._servo.filter.counts.items()},
             },

@@ -10,10 +10,10 @@ from collections import Counter
 
 import numpy as np
 from numpy.typing import NDArray
+from onboard_decoder.chunk import Target
 from onboard_decoder.joint_limiter import Brake, JointLimiter, Motion
 from onboard_decoder.kinematics import ForwardKinematics
 from onboard_decoder.manifest import Manifest
-from onboard_decoder.plan_buffer import Target
 
 Array = NDArray[np.float64]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from onboard_decoder.chunk import Target
 from onboard_decoder.chunk_maker import TickStamp
 from onboard_decoder.clock import Clock
 from onboard_decoder.config import ChunkSettings
@@ -19,7 +20,7 @@ from onboard_decoder.kinematics import ForwardKinematics
 from onboard_decoder.manifest import Manifest
 from onboard_decoder.observation_intake import ObservationIntake
 from onboard_decoder.pace import PaceKeeper
-from onboard_decoder.plan_buffer import PlanBuffer, Target
+from onboard_decoder.plan_buffer import PlanBuffer
 from onboard_decoder.safety_filter import SafetyFilter
 from onboard_decoder.starvation import Starvation
 from onboard_decoder.trace_collector import TraceCollector
@@ -67,6 +68,7 @@ class Servo:
             manifest.control_period_s,
             settings.fade_ticks,
             max(2, round(settings.chunk_max_age_s / manifest.control_period_s)),
+            (manifest.column('max_velocity'), manifest.column('max_acceleration')),
         )
         self._pace_keeper = PaceKeeper(manifest, settings.lag_s)
         self._consumed = 0.0
@@ -123,10 +125,12 @@ class Servo:
         if not self.is_active or not (self.filter.is_ready or self._start()):
             return None
         number = self.last_tick.number + 1 if self.last_tick else 0
-        last = self.filter.motion.positions
-        self._keep_pace(last)
-        self.last_tick = TickStamp(number, self._clock.now_ns(), self._consumed)
+        last = self.filter.motion
         must_brake = self.is_stopped or self._are_joints_stale()
+        if must_brake:
+            self.buffer.clear()  # made from joints that are not to be trusted, or not wanted
+        self._keep_pace(last.positions)
+        self.last_tick = TickStamp(number, self._clock.now_ns(), self._consumed)
         target = None if must_brake else self.buffer.sample(
             number, last, self._consumed, self.pace
         )
@@ -135,7 +139,7 @@ class Servo:
             self.starvation.braked()
         else:
             self.starvation.saw(target is not None)
-        motion = self.filter.step(target and self._paced(target, last))
+        motion = self.filter.step(target and self._paced(target, last.positions))
         filtered_ns = self._clock.now_ns()
         command = Command(number, motion.positions, motion.velocities, *self.filter.stop)
         self._publish(command)
@@ -144,13 +148,20 @@ class Servo:
         return command
 
     def _keep_pace(self, commanded: Array) -> None:
-        """Consume a tick, or less of it while the arm is behind what was commanded, (joints,)."""
+        """Consume a tick, or less of it while the arm is behind; nothing where nothing plays.
+
+        The arm may be behind what was commanded, (joints,), and the command behind the chunk,
+        where a limit or the workspace held it back.
+        """
         joints, played = self._intake.joints, self.buffer.played
-        heading = None if played is None else played.heading
-        if joints is None or heading is None:
+        if played is None or played.heading is None:
             self.pace = 1.0
-        else:
-            self.pace = self._pace_keeper.pace(commanded, joints.positions, heading)
+            return
+        self.pace = self._pace_keeper.pace(played.positions, commanded, played.heading)
+        if joints is not None:
+            self.pace = min(
+                self.pace, self._pace_keeper.pace(commanded, joints.positions, played.heading)
+            )
         self._consumed += self.pace
 
     def _paced(self, target: Target, commanded: Array) -> Target:

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from onboard_decoder.chunk import Chunk, Target
 from onboard_decoder.config import ChunkSettings
 from onboard_decoder.decoder_port import DecoderPort
+from onboard_decoder.joint_limiter import Motion
 from onboard_decoder.kinematics import ForwardKinematics
 from onboard_decoder.manifest import Manifest
 from onboard_decoder.plan import PlanStep, Skill
-from onboard_decoder.plan_buffer import Chunk, PlanBuffer, Target
+from onboard_decoder.plan_buffer import PlanBuffer
 
 Array = NDArray[np.float64]
 
@@ -110,7 +112,8 @@ class ClosedLoop:
         if self._tick - self._decoded_tick >= self._settings.every_ticks:
             self._decode(step, stop)
         self._tick += 1
-        target = self._buffer.sample(self._tick, self._now.positions)
+        led = Motion(self._now.positions, self._now.velocities, 0 * self._now.positions)
+        target = self._buffer.sample(self._tick, led)
         self._now = target or Target(self._now.positions, 0 * self._now.positions, 0)
 
     def _decode(self, step: PlanStep, stop: float) -> None:
@@ -120,7 +123,8 @@ class ClosedLoop:
         ahead = self._settings.ahead_ticks
         delay_s = (ahead - 1) * self._manifest.control_period_s
         decoded = self._decoder.decode(step, joints, velocities, delay_s)
-        self._buffer.offer(Chunk(self._tick, self._tick, self._tick + ahead, decoded.positions))
+        self._buffer.offer(Chunk(
+            self._tick, self._tick, self._tick + ahead, decoded.positions, self._buffer.epoch))
         self._decoded_tick, self._remaining_s = self._tick, decoded.remaining_s
         self._look_at(decoded.positions)
 

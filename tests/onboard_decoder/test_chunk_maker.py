@@ -53,7 +53,7 @@ def first_tick(world):
     """Tick at which the newest chunk is used first."""
     buffer = world[-1]
     for tick in range(11, 30):
-        if buffer.sample(tick, np.zeros(4)) is not None:
+        if buffer.sample(tick, Motion.at_rest(np.zeros(4))) is not None:
             return tick
     raise AssertionError('never')
 
@@ -68,16 +68,38 @@ def test_a_fast_decoder_is_used_at_the_next_tick(world):
 
 def test_a_slow_decoder_is_told_its_delay_the_next_time(world):
     """The longest of the last runs counts, and is forgotten after some good ones."""
-    _, maker, decoder, clock, _ = world
+    _, maker, decoder, clock, buffer = world
     decoder.duration_ns = 2 * PERIOD_NS + 1
     made(world)
     decoder.duration_ns = 0
     for number in (20, 30, 40, 50):
         clock.advance(number * PERIOD_NS - clock.now_ns())
+        buffer.sample(number, Motion.at_rest(np.zeros(4)))
         made(world, number)
 
     assert np.allclose(decoder.delays_s, [0.0, 0.04, 0.04, 0.04, 0.0])
     assert maker.slow_count == 1
+
+
+def test_where_nothing_plays_no_delay_is_planned(world):
+    """However slow the decoder is: the arm stands still until the chunk is there."""
+    world[2].duration_ns = 5 * PERIOD_NS
+    made(world)
+    world[3].advance(10 * PERIOD_NS)
+    made(world, 25)
+
+    assert world[2].delays_s == [0.0, 0.0]
+
+
+def test_what_was_begun_before_a_stop_is_dropped(world):
+    """The epoch is that of the start of the computation."""
+    _, _, decoder, _, buffer = world
+    answer = decoder.decode
+    decoder.decode = lambda *given: (buffer.clear(), answer(*given))[1]
+    made(world)
+
+    assert buffer.sample(11, Motion.at_rest(np.zeros(4))) is None
+    assert buffer.counts['old_epoch'] == 1
 
 
 def test_fingers_that_are_kept_apart_count_as_measured(world):

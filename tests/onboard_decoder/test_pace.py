@@ -57,7 +57,7 @@ def commands_with(folder, share):
     return np.array(world.arm.commands)
 
 
-@pytest.mark.parametrize('share', [0.3, 0.1, 0.05])
+@pytest.mark.parametrize('share', [0.15, 0.1, 0.05])
 def test_a_sluggish_arm_gets_there_later_and_does_not_swing(tmp_path, share):
     """The task is done, and no command goes farther than with an arm that follows at once."""
     good, slow = commands_with(tmp_path, 1.0), commands_with(tmp_path, share)

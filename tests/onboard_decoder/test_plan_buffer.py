@@ -2,12 +2,15 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
+from onboard_decoder.chunk import Chunk
 from onboard_decoder.errors import ChunkRefused
-from onboard_decoder.plan_buffer import Chunk, PlanBuffer
+from onboard_decoder.joint_limiter import Motion
+from onboard_decoder.plan_buffer import PlanBuffer
 import pytest
 
 N = 2
 PERIOD_S = 0.02
+STILL = Motion.at_rest(np.zeros(N))
 
 
 def buffer(fade=5, age=50):
@@ -21,6 +24,28 @@ def ramp(first, count=50, slope=0.01, start=0.0):
     return np.repeat(start + slope * ticks, N, axis=1)
 
 
+def swing(ticks):
+    """Smooth targets of ticks: a slow sine, (ticks, joints)."""
+    return np.repeat(0.4 * np.sin(0.05 * np.asarray(ticks))[:, None], N, axis=1)
+
+
+def motion(positions, velocities=0.0):
+    """Commanded so; velocities in units per tick."""
+    return Motion(
+        np.full(N, positions), np.full(N, velocities) / PERIOD_S, np.zeros(N))
+
+
+def play(plays, ticks, start=0.0):
+    """Return the targets of ticks, commanded as they came, (ticks, joints)."""
+    last, path = motion(start), []
+    for tick in ticks:
+        target = plays.sample(tick, last)
+        assert target is not None
+        last = Motion(target.positions, target.velocities, np.zeros(N))
+        path.append(target.positions)
+    return np.array(path)
+
+
 LATENESS = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 12)), min_size=1, max_size=20)
 
 
@@ -28,14 +53,14 @@ LATENESS = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 12)), min_size=
 @given(LATENESS)
 def test_a_constant_policy_stays_constant_through_merges(lateness):
     """Whenever chunks come and however late, the same answer gives the same output."""
-    plays, tick, last = buffer(), 0, np.full(N, 0.7)
+    plays, tick, last = buffer(), 0, motion(0.7)
     for gap, late in lateness:
         plays.offer(Chunk(1, tick, tick + 1, np.full((50, N), 0.7)))
         for _ in range(gap + late):
             target = plays.sample(tick, last)
             if target is not None:
-                last = target.positions
-            assert np.allclose(last, 0.7, atol=1e-12)
+                last = Motion.at_rest(target.positions)
+            assert np.allclose(last.positions, 0.7, atol=1e-12)
             tick += 1
 
 
@@ -43,18 +68,17 @@ def test_a_constant_policy_stays_constant_through_merges(lateness):
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 10)), min_size=1, max_size=15))
 def test_alignment_is_exact_whatever_the_delay(lateness):
     """Chunks of one line, each late by another number of ticks, give that line at every tick."""
-    plays, tick, played = buffer(), 0, 0
-    last = ramp(0, 1)[0]
+    plays, tick = buffer(), 0
+    last = motion(-0.01, 0.01)  # on the line already
+    plays.offer(Chunk(0, 0, 0, ramp(0)))
     for gap, late in lateness:
         chunk = Chunk(1, tick, tick + 1, ramp(tick + 1))
         for waited in range(gap + late):
             if waited == late:
                 plays.offer(chunk)
             target = plays.sample(tick, last)
-            played += target is not None
-            if played > 6:  # the first chunk fades in from standing still
-                assert np.allclose(target.positions, ramp(tick, 1)[0], atol=1e-9)
-            last = target.positions if target is not None else last
+            assert np.allclose(target.positions, ramp(tick, 1)[0], atol=1e-9)
+            assert np.allclose(target.velocities, 0.01 / PERIOD_S, atol=1e-9)
             tick += 1
 
 
@@ -62,46 +86,145 @@ def test_a_chunk_waits_for_its_first_tick():
     """The old one plays on until then."""
     plays = buffer()
     plays.offer(Chunk(1, 0, 0, np.zeros((50, N))))
-    plays.sample(0, np.zeros(N))
+    plays.sample(0, STILL)
     plays.offer(Chunk(2, 1, 4, np.ones((50, N))))
 
-    numbers = [plays.sample(tick, np.zeros(N)).chunk_number for tick in range(1, 6)]
+    numbers = [plays.sample(tick, STILL).chunk_number for tick in range(1, 6)]
 
     assert numbers == [1, 1, 1, 2, 2]
 
 
-def test_the_first_target_is_near_the_last_command_and_the_fade_is_smooth():
+def test_chunks_that_come_before_their_time_do_not_push_each_other_out():
+    """Each plays from its own first tick, though the next is there already."""
+    plays = buffer()
+    plays.offer(Chunk(1, 0, 0, np.zeros((50, N))))
+    plays.sample(0, STILL)
+    for number, first in ((2, 3), (3, 5)):
+        plays.offer(Chunk(number, number, first, np.zeros((50, N))))
+
+    numbers = [plays.sample(tick, STILL).chunk_number for tick in range(1, 7)]
+
+    assert numbers == [1, 1, 2, 2, 3, 3]
+
+
+def test_a_newer_chunk_that_is_due_no_later_replaces_one_that_waits():
+    """What was computed from newer joints is better where both are due."""
+    plays = buffer()
+    plays.offer(Chunk(1, 0, 0, np.zeros((50, N))))
+    plays.sample(0, STILL)
+    plays.offer(Chunk(2, 1, 6, np.zeros((50, N))))
+    plays.offer(Chunk(3, 2, 4, np.zeros((50, N))))
+
+    numbers = [plays.sample(tick, STILL).chunk_number for tick in range(1, 8)]
+
+    assert numbers == [1, 1, 1, 3, 3, 3, 3]
+
+
+def test_where_nothing_plays_a_chunk_starts_at_once_with_its_first_row():
+    """An arm at rest skips nothing and waits for nothing."""
+    plays = buffer(fade=1)
+    plays.offer(Chunk(1, 0, 30, ramp(0, 50)))
+
+    path = play(plays, range(3, 10))
+
+    assert np.allclose(path, ramp(0, 7))
+
+
+def test_the_first_target_is_the_last_command_and_the_fade_is_smooth():
     """From the last command to a chunk elsewhere in ``fade`` ticks, without a jump."""
     plays = buffer(fade=10)
     plays.offer(Chunk(1, 0, 0, np.ones((50, N))))
 
-    path = np.array([plays.sample(tick, np.zeros(N)).positions[0] for tick in range(14)])
+    path = play(plays, range(14))[:, 0]
 
-    assert path[0] < 0.01
+    assert path[0] == 0.0 and path[1] < 0.01
     assert (np.diff(path) >= 0).all()
     assert np.allclose(path[10:], 1.0)
 
 
-def test_a_chunk_expires_by_age_and_by_its_end():
+@settings(max_examples=60, deadline=None)
+@given(
+    st.floats(-0.05, 0.05), st.floats(-0.005, 0.005), st.integers(0, 15), st.integers(6, 20),
+)
+def test_a_seam_has_no_step_in_position_velocity_or_acceleration(offset, slope, late, fade):
+    """However far and however differently sloped the new chunk is, and however late it comes."""
+    plays, ticks = buffer(fade), np.arange(80)
+    plays.offer(Chunk(1, 0, 0, swing(ticks[:50])))
+    first = 10
+    lines = np.repeat((offset + slope * np.arange(50))[:, None], N, axis=1)
+    path = []
+    for tick in range(55):
+        if tick == first + late:
+            plays.offer(Chunk(2, 9, first, swing(ticks[first:first + 50]) + lines))
+        path.append(plays.sample(tick, motion(-0.02, 0.02)).positions)
+
+    # Of a polynomial of fifth degree: no third difference above 60 / fade^3 of what fades out.
+    spread = abs(offset) + (20 + fade) * abs(slope)
+    most = 60 * 2 * spread / fade**3 + 3 * 0.4 * 0.05**3
+    assert np.abs(np.diff(path, 3, axis=0)).max() <= most
+    whole = swing(ticks[first + late + fade:55]) + lines[late + fade:55 - first]
+    assert np.allclose(path[first + late + fade:], whole)
+
+
+def test_a_chunk_goes_on_with_the_speed_of_the_arm_where_nothing_played():
+    """Taken up while braking: no step in velocity."""
+    plays = buffer(fade=10)
+    plays.offer(Chunk(1, 0, 0, np.zeros((50, N))))
+
+    target = plays.sample(0, motion(0.1, 0.01))
+    following = plays.sample(1, motion(0.11, 0.01))
+
+    assert np.allclose(target.positions, 0.11)
+    assert np.allclose(target.velocities * PERIOD_S, 0.01, atol=1e-3)
+    assert np.allclose(following.positions, 0.12, atol=1.5e-3)
+
+
+def test_no_more_is_carried_over_than_an_arm_can_do():
+    """A chunk that jumps at its start does not throw the targets to the other side."""
+    slow = PlanBuffer(N, PERIOD_S, 10, 50, (np.full(N, 1.0), np.full(N, 5.0)))
+    jump = np.ones((50, N))
+    jump[0] = 0.0
+    slow.offer(Chunk(1, 0, 0, jump))
+
+    path = play(slow, range(14))
+
+    assert path.min() > -0.1
+
+
+def test_a_chunk_expires_by_its_end_and_where_no_newer_one_comes():
     """After that there is nothing, not the last target again."""
     plays = buffer(age=20)
     plays.offer(Chunk(1, 0, 5, np.zeros((50, N))))
-    assert plays.sample(20, np.zeros(N)) is not None
-    assert plays.sample(21, np.zeros(N)) is None
+    assert all(plays.sample(tick, STILL) is not None for tick in range(5, 26))
+    assert plays.sample(26, STILL) is None
     plays = buffer(age=90)
     plays.offer(Chunk(1, 0, 0, np.zeros((10, N))))
-    assert plays.sample(9, np.zeros(N)) is not None
-    assert plays.sample(10, np.zeros(N)) is None
+    assert all(plays.sample(tick, STILL) is not None for tick in range(10))
+    assert plays.sample(10, STILL) is None
 
 
 def test_a_chunk_that_comes_too_late_leaves_the_old_one():
-    """Expired on arrival: nothing changes."""
-    plays = buffer(age=20)
-    plays.offer(Chunk(1, 30, 30, np.zeros((50, N))))
-    plays.sample(30, np.zeros(N))
-    plays.offer(Chunk(2, 5, 6, np.ones((50, N))))
+    """Nothing left of it, or longer under way than it lasts: dropped and counted."""
+    plays = buffer(age=90)
+    plays.offer(Chunk(1, 0, 0, np.zeros((90, N))))
+    plays.sample(0, STILL)
+    plays.offer(Chunk(2, 5, 6, np.ones((10, N))))
+    assert plays.sample(16, STILL).chunk_number == 1
+    plays.offer(Chunk(3, 6, 50, np.ones((30, N))))
+    assert plays.sample(60, STILL).chunk_number == 1
 
-    assert plays.sample(31, np.zeros(N)).chunk_number == 1
+    assert plays.counts['too_late'] == 2
+
+
+def test_a_chunk_from_older_joints_than_what_plays_is_dropped():
+    """Answers that overtake each other do not turn time back."""
+    plays = buffer()
+    plays.offer(Chunk(2, 30, 30, np.zeros((50, N))))
+    plays.sample(30, STILL)
+    plays.offer(Chunk(1, 29, 29, np.ones((50, N))))
+
+    assert plays.sample(31, STILL).chunk_number == 2
+    assert plays.counts['out_of_order'] == 1
 
 
 def test_what_comes_next_can_be_asked_for():
@@ -109,28 +232,37 @@ def test_what_comes_next_can_be_asked_for():
     plays = buffer(fade=1)
     assert plays.upcoming(0, 3) is None
     plays.offer(Chunk(1, 0, 0, ramp(0, 10)))
-    last = ramp(0, 1)[0]
     for tick in range(4):
-        last = plays.sample(tick, last).positions
+        plays.sample(tick, motion(0.01 * (tick - 1), 0.01))
 
     assert np.allclose(plays.upcoming(5, 3), ramp(5, 3))
     assert np.allclose(plays.upcoming(5.5, 2), ramp(5, 2) + 0.005)
     assert np.allclose(plays.upcoming(8, 4), ramp(0, 10)[[8, 9, 9, 9]])
     assert plays.upcoming(10, 2) is None
+    plays.offer(Chunk(2, 3, 7, np.ones((10, N))))
+    plays.sample(4, motion(0.03, 0.01))
+    assert np.allclose(plays.upcoming(6, 1), ramp(6, 1))
+    assert np.allclose(plays.upcoming(7, 2), 1.0)
     plays.clear()
     assert plays.upcoming(5, 3) is None
 
 
 def test_clear_drops_everything():
-    """Also what was offered and not yet taken up."""
+    """What plays, what was offered, and what was still being computed."""
     plays = buffer()
     plays.offer(Chunk(1, 0, 0, np.zeros((50, N))))
-    plays.sample(0, np.zeros(N))
+    plays.sample(0, STILL)
     plays.offer(Chunk(2, 0, 3, np.zeros((50, N))))
+    epoch = plays.epoch
 
     plays.clear()
+    assert plays.played is None
+    plays.offer(Chunk(3, 1, 2, np.zeros((50, N)), epoch))
 
-    assert all(plays.sample(tick, np.zeros(N)) is None for tick in range(1, 6))
+    assert all(plays.sample(tick, STILL) is None for tick in range(1, 6))
+    assert plays.counts['old_epoch'] == 2
+    plays.offer(Chunk(4, 6, 6, np.zeros((50, N)), plays.epoch))
+    assert plays.sample(6, STILL).chunk_number == 4
 
 
 def test_velocities_come_from_neighbours_and_end_at_zero():
@@ -138,16 +270,17 @@ def test_velocities_come_from_neighbours_and_end_at_zero():
     plays = buffer(fade=1)
     plays.offer(Chunk(1, 0, 0, ramp(0, 10)))
 
-    targets = [plays.sample(tick, ramp(tick, 1)[0]) for tick in range(10)]
+    targets = [plays.sample(tick, motion(0.01 * (tick - 1), 0.01)) for tick in range(10)]
 
+    assert np.allclose(targets[0].velocities, 0.01 / PERIOD_S)
     assert np.allclose(targets[5].velocities, 0.01 / PERIOD_S)
     assert np.allclose(targets[9].velocities, 0.0)
 
 
 @pytest.mark.parametrize('bad', [
     np.zeros((50, N + 1)), np.zeros(50), np.zeros((1, N)), np.zeros((0, N)),
-    np.where(np.arange(100).reshape(50, N) == 77, np.nan, 0.0),
-    np.where(np.arange(100).reshape(50, N) == 0, np.inf, 0.0),
+    *(np.where(np.arange(100).reshape(50, N) == index, value, 0.0)
+      for index in range(0, 100, 7) for value in (np.nan, np.inf, -np.inf)),
 ])
 def test_unusable_chunks_are_refused_and_counted(bad):
     """Width, length, NaN and infinity at any index; what plays is not touched."""
@@ -157,5 +290,5 @@ def test_unusable_chunks_are_refused_and_counted(bad):
     with pytest.raises(ChunkRefused):
         plays.offer(Chunk(2, 0, 0, bad))
 
-    assert plays.refused_count == 1
-    assert plays.sample(0, np.zeros(N)).chunk_number == 1
+    assert plays.counts['refused'] == 1
+    assert plays.sample(0, STILL).chunk_number == 1

@@ -2,9 +2,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
+from onboard_decoder.chunk import Target
 from onboard_decoder.kinematics import ForwardKinematics
 from onboard_decoder.manifest_yaml import load_manifest
-from onboard_decoder.plan_buffer import Target
 from onboard_decoder.safety_filter import SafetyFilter
 import pytest
 
