@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 import logging
+import time
 from typing import Any
 
 from cloud_backbone import wire
@@ -142,13 +143,14 @@ class RobotStream:
 
     async def _answer(self, session: Session, epoch: int, turn: Turn) -> None:
         """Send one answer; a withdrawn turn gets none."""
+        arrived_ns = time.monotonic_ns()
         try:
             task = self._planner.ask(session, turn)
             await asyncio.wait({task})
             if task.cancelled():
                 return
             answer: Answer = task.result()
-            message = wire.write_answer(turn.turn_id, epoch, answer)
+            message = wire.write_answer(turn.turn_id, epoch, answer, arrived_ns)
         except Exception as error:
             if not isinstance(error, TurnError):
                 log.exception('turn %r failed', turn.turn_id)

@@ -146,13 +146,15 @@ def write_welcome(welcome: Welcome) -> planner_pb2.SessionResponse:
     return planner_pb2.SessionResponse(welcome=message)
 
 
-def write_answer(turn_id: str, epoch: int, answer: Answer) -> planner_pb2.SessionResponse:
-    """Write the plan of a turn."""
+def write_answer(
+    turn_id: str, epoch: int, answer: Answer, arrived_ns: int = 0
+) -> planner_pb2.SessionResponse:
+    """Write the plan of a turn, which arrived at this time on the monotonic clock [ns]."""
     message = planner_pb2.TurnAnswer(
         turn_id=turn_id,
         epoch=epoch,
         plan=_plan(answer.plan),
-        backbone_trace=latency.to_trace(answer.durations_ns),
+        backbone_trace=latency.to_trace(answer.durations_ns, arrived_ns),
         reused_token_count=answer.reused_tokens,
         computed_token_count=answer.computed_tokens,
         known_entry_count=answer.known_entries,

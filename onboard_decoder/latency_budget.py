@@ -33,6 +33,7 @@ class TurnTrace:
     published_ns: int | None = None
     moved_ns: int | None = None
     backbone_ns: Mapping[str, int] = field(default_factory=dict)
+    backbone_arrived_ns: int = 0  # of the turn, on the backbone's clock; 0 if unknown
     instruction: str = ''
     outcome: str = ''
 
@@ -82,6 +83,7 @@ class TurnTrace:
             'start_ns': self.captured_ns,
             'stages_ns': self.stages_ns(),
             'wall_ns': self.wall_ns,
+            'backbone_arrived_ns': self.backbone_arrived_ns,
             'within': self.verdict(),
         }
 

@@ -83,6 +83,7 @@ class TurnAnswer:
     reused_token_count: int = 0
     computed_token_count: int = 0
     known_entries: int = 0
+    backbone_arrived_ns: int = 0  # of the turn, on the backbone's clock; only for drawing
 
 
 class Remedy(Enum):

@@ -143,6 +143,7 @@ def from_answer(
         sent_ns=sent_ns,
         received_ns=received_ns,
         backbone_ns=from_trace(answer.backbone_trace),
+        backbone_arrived_ns=answer.backbone_trace.arrived_monotonic_ns,
         reused_token_count=answer.reused_token_count,
         computed_token_count=answer.computed_token_count,
         known_entries=answer.known_entry_count,

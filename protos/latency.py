@@ -41,9 +41,12 @@ class Stopwatch:
         self.durations_ns[stage] = self.durations_ns.get(stage, 0) + duration_ns
 
 
-def to_trace(durations_ns: dict[str, int]) -> latency_pb2.LatencyTrace:
-    """Write durations [ns] as a message, in the order of the dict."""
-    trace = latency_pb2.LatencyTrace()
+def to_trace(durations_ns: dict[str, int], arrived_ns: int = 0) -> latency_pb2.LatencyTrace:
+    """Write durations [ns] as a message, in the order of the dict.
+
+    ``arrived_ns`` is when the turn arrived, on the same clock; 0 if unknown.
+    """
+    trace = latency_pb2.LatencyTrace(arrived_monotonic_ns=arrived_ns)
     for stage, duration_ns in durations_ns.items():
         number = latency_pb2.Stage.Value(f'STAGE_{stage.upper()}')
         trace.stages.add(stage=number, duration_ns=duration_ns)

@@ -227,6 +227,7 @@ class TurnAsker:
         if self.trace is not None:
             self.trace.sent_ns, self.trace.received_ns = answer.sent_ns, answer.received_ns
             self.trace.backbone_ns = answer.backbone_ns
+            self.trace.backbone_arrived_ns = answer.backbone_arrived_ns
             self.trace.outcome = answer.plan.outcome.value
 
     def _after_failure(self, failure: TurnFailure, now_ns: int) -> GaveUp | None:

@@ -33,6 +33,14 @@ def test_stages_sum_to_the_time_in_the_backbone(
     assert 0 <= rest_ns < 25_000_000
 
 
+def test_an_answer_says_when_its_turn_arrived(client: RawClient) -> None:
+    """On the clock that ClockSync reads: after it was sent, before it was answered."""
+    before_ns = time.monotonic_ns()  # one machine: the clock of both
+    trace = client.ask().backbone_trace
+    took_ns = sum(latency.from_trace(trace).values())
+    assert before_ns < trace.arrived_monotonic_ns <= time.monotonic_ns() - took_ns
+
+
 def test_turns_of_many_robots_share_a_forward(
     server: BackboneServer, backbone: ScriptedBackbone
 ) -> None:
