@@ -19,6 +19,7 @@ class Link(Enum):
 
     CONNECTING = 'connecting'  # no session yet
     READY = 'ready'  # turns can be asked
+    SILENT = 'silent'  # the stream is open, but nothing was heard for ``silence_s``
     DEGRADED = 'degraded'  # session was there, link is being opened again
     LOST = 'lost'  # refused, or gone for long; still trying now and then
     CLOSED = 'closed'  # by us
@@ -37,15 +38,34 @@ class Grant:
     latent_size: int
     max_message_bytes: int
     max_instruction_chars: int
+    answers_pings: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LinkQuality:
+    """How good the link was of late; None where nothing is known yet.
+
+    Attributes:
+      round_trip_s: smoothed round trip of small messages [s].
+      round_trip_worst_s: worst round trip of late [s]; a message under way counts by its age.
+      answer_s: how long answers to turns took of late, the typical one [s].
+      bytes_per_s: estimated uplink [byte/s].
+    """
+
+    round_trip_s: float | None = None
+    round_trip_worst_s: float | None = None
+    answer_s: float | None = None
+    bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PlannerState:
-    """Link state, one sentence why, and the grant while there is a session."""
+    """Link state, one sentence why, the grant while there is a session, and how good it is."""
 
     link: Link
     reason: str = ''
     grant: Grant | None = None
+    quality: LinkQuality | None = None
 
 
 @dataclass(frozen=True, slots=True)
