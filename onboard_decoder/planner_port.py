@@ -58,14 +58,40 @@ class LinkQuality:
     bytes_per_s: float | None = None
 
 
+class Source(Enum):
+    """Who plans."""
+
+    CLOUD = 'cloud'  # the backbone
+    ONBOARD = 'onboard'  # the small planner of the robot
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Who plans, or planned a turn, and why, in one sentence."""
+
+    source: Source
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class PlannerState:
-    """Link state, one sentence why, the grant while there is a session, and how good it is."""
+    """Link state, one sentence why, the grant while there is a session, and how good it is.
+
+    ``fallback`` is under what turns can be asked while the link is not READY, None where they
+    cannot; ``choice`` is who plans now, None where there is no choice.
+    """
 
     link: Link
     reason: str = ''
     grant: Grant | None = None
     quality: LinkQuality | None = None
+    fallback: Grant | None = None
+    choice: Choice | None = None
+
+    @property
+    def turn_grant(self) -> Grant | None:
+        """Under what a turn can be asked now; None where it cannot."""
+        return self.grant if self.link is Link.READY and self.grant else self.fallback
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +118,8 @@ class TurnRequest:
 class TurnAnswer:
     """A plan, and how it came about; times are on the robot's clock.
 
-    ``known_entries`` is how many entries of the trial's memory the backbone holds.
+    ``known_entries`` is how many entries of the trial's memory the backbone holds; ``choice`` is
+    who made the plan and why, None where there was no choice.
     """
 
     turn_id: str
