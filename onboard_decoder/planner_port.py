@@ -131,6 +131,7 @@ class TurnAnswer:
     computed_token_count: int = 0
     known_entries: int = 0
     backbone_arrived_ns: int = 0  # of the turn, on the backbone's clock; only for drawing
+    choice: Choice | None = None
 
 
 class Remedy(Enum):
