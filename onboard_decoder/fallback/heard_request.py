@@ -20,9 +20,13 @@ _THINGS_NAMED = {'pick': 1, 'put': 2, 'home': 0, 'stay': 0}
 
 @dataclass(frozen=True, slots=True)
 class TooHard:
-    """The small planner leaves this to the backbone; ``reason`` is for people."""
+    """The small planner leaves this to the backbone.
+
+    ``reason`` is for people; ``may_pass``: another image might be easier.
+    """
 
     reason: str
+    may_pass: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ class SimplePlanner:
             reason = f'Nothing to do: the {request.a} is in the {request.b}.'
             return self._plan(Outcome.DONE, score, reason)
         if sight.things_near(b.point, _CONTAINER_RADIUS) > _BESIDE:
-            return TooHard(f'something is in the {request.b}')
+            return TooHard(f'something is in the {request.b}', may_pass=True)
         if a.is_held and self._judge.is_holding(joints.positions):
             return self._plan(Outcome.STEPS, score, '', self._steps.put_down(to))
         problem = _hindrance(request.a, a)
@@ -163,8 +163,10 @@ def _sureness(seen: Seen) -> float:
 def _hindrance(thing: Named, seen: Seen) -> TooHard | None:
     """Return why a thing cannot simply be taken."""
     if seen.is_supported:
-        return TooHard(f'the {thing} lies in or on something')
-    return TooHard(f'the {thing} hangs in the air') if seen.is_held else None
+        return TooHard(f'the {thing} lies in or on something', may_pass=True)
+    if seen.is_held:
+        return TooHard(f'the {thing} hangs in the air', may_pass=True)
+    return None
 
 
 def _distance_m(a: Spot, b: Spot) -> float:
