@@ -18,7 +18,6 @@ from onboard_decoder.latency_budget import TurnTrace
 from onboard_decoder.observation_intake import CameraFrame, JointState, ObservationIntake
 from onboard_decoder.planner_port import (
     Grant,
-    Link,
     PendingTurn,
     PlannerPort,
     Remedy,
@@ -170,8 +169,8 @@ class TurnAsker:
         oldest_ns = min(frame.stamp_ns for frame in self.frames.values())
         if now_ns - oldest_ns > self._stale_ns:
             self._look(now_ns)
-        elif state.link is Link.READY and state.grant is not None:
-            self._submit(state.grant, joints)
+        elif (grant := state.turn_grant) is not None:
+            self._submit(grant, joints)
         else:
             self.trouble = state.reason or f'link is {state.link.value}'
 
@@ -207,6 +206,9 @@ class TurnAsker:
         self._pending, self._asked_ns, self.waiting = None, None, Waiting.NOTHING
         if isinstance(result, TurnAnswer):
             self._stamp(result)
+            if result.choice is not None:
+                self._log('choice', turn_id=result.turn_id, source=result.choice.source.value,
+                          reason=result.choice.reason)
             return result
         return self._after_failure(result, now_ns)
 
