@@ -62,6 +62,8 @@ def _backbone(node: str, status: RobotStatus, trace: TurnTrace | None) -> Diagno
     """Link and the newest turn's times."""
     level = OK if status.link == 'ready' else ERROR if status.link == 'lost' else WARN
     values: dict[str, object] = {'link': status.link, 'trouble': status.trouble}
+    if status.choice is not None:
+        values |= {'plans': status.choice.source.value, 'because': status.choice.reason}
     if trace is not None:
         values.update({
             f'{stage}_ms': round(duration_ns / 1e6, 3)

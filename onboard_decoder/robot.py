@@ -197,13 +197,15 @@ class Robot:
 
     def _health(self, now_ns: int) -> Health:
         """Gather what the watchdog looks at."""
+        state = self._planner.state()
         return Health(
             joints_age_ns=self.intake.joints_age_ns(),
             image_wait_ns=self._asker.image_wait_ns(now_ns),
             turn_age_ns=self._asker.turn_age_ns(now_ns),
             is_acting=self._task.is_moving and not self._runner.is_waiting,
             has_target=not self._servo.is_dry,
-            link=self._planner.state().link,
+            link=state.link,
+            has_fallback=state.fallback is not None,
             is_decoder_slow=self._maker.is_slow,
             is_stopped=self._servo.is_stopped,
             pace=self._servo.pace,
@@ -281,7 +283,7 @@ class Robot:
             trouble=self._asker.trouble,
             is_active=self._servo.is_active, is_stopped=self._servo.is_stopped,
             is_carrying=self._runner.is_carrying,
-            link=state.link.value, link_reason=state.reason,
+            link=state.link.value, link_reason=state.reason, choice=state.choice,
             notice=self.notice,
             faults={fault.value: REACTIONS[fault].name.lower() for fault in self.faults},
             pace=round(self._servo.pace, 3), ticks=tick.number if tick else 0,

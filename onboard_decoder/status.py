@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 import json
 
 from onboard_decoder.agent.task_result import TaskResult
+from onboard_decoder.planner_port import Choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class RobotStatus:
 
     ``faults`` maps each fault to the reaction to it; ``notice`` is what was refused last;
     ``starved_ticks`` had nothing to aim at while a step was run;
+    ``choice`` is who plans now and why, None where there is no choice;
     ``tool`` is the one in use and ``question`` what a person is asked, both in mode react.
     """
 
@@ -43,10 +45,13 @@ class RobotStatus:
     starved_ticks: int = 0
     tool: str = ''
     question: str = ''
+    choice: Choice | None = None
 
     def to_json(self) -> str:
         """Return one line of JSON."""
         record = asdict(self)
+        if self.choice is not None:
+            record['choice']['source'] = self.choice.source.value
         if self.result is not None:
             record['result']['outcome'] = self.result.outcome.value
             record['result']['end'] = self.result.end.value if self.result.end else ''

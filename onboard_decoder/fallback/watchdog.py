@@ -31,6 +31,7 @@ class Fault(Enum):
     PLAN_LATE = 'plan_late'
     CHUNK_EXPIRED = 'chunk_expired'
     SERVER_GONE = 'server_gone'
+    ON_ITS_OWN = 'on_its_own'  # the same, and the small planner on board stands in
     DECODER_SLOW = 'decoder_slow'
     ARM_LAGS = 'arm_lags'
     STOPPED = 'stopped'
@@ -42,6 +43,7 @@ REACTIONS = {
     Fault.PLAN_LATE: Reaction.HOLD,
     Fault.CHUNK_EXPIRED: Reaction.BRAKE,
     Fault.SERVER_GONE: Reaction.FINISH_STEP,
+    Fault.ON_ITS_OWN: Reaction.REPORT,
     Fault.DECODER_SLOW: Reaction.REPORT,
     Fault.ARM_LAGS: Reaction.REPORT,  # the command loop slows down by itself
     Fault.STOPPED: Reaction.BRAKE,
@@ -61,6 +63,7 @@ class Health:
     is_decoder_slow: bool
     is_stopped: bool
     pace: float = 1.0
+    has_fallback: bool = False
 
 
 class Watchdog:
@@ -77,13 +80,15 @@ class Watchdog:
 
     def check(self, health: Health) -> tuple[Fault, ...]:
         """Return the faults of this moment."""
+        is_gone = health.link in (Link.DEGRADED, Link.LOST)
         found = {
             Fault.STOPPED: health.is_stopped,
             Fault.JOINTS_STALE: self.are_joints_stale(health.joints_age_ns),
             Fault.IMAGE_STALE: _beyond(health.image_wait_ns, self._image_ns),
             Fault.PLAN_LATE: _beyond(health.turn_age_ns, self._plan_ns),
             Fault.CHUNK_EXPIRED: health.is_acting and not health.has_target,
-            Fault.SERVER_GONE: health.link in (Link.DEGRADED, Link.LOST),
+            Fault.SERVER_GONE: is_gone and not health.has_fallback,
+            Fault.ON_ITS_OWN: is_gone and health.has_fallback,
             Fault.ARM_LAGS: health.is_acting and health.pace < _SLOW_PACE,
             Fault.DECODER_SLOW: health.is_acting and health.is_decoder_slow,
         }
