@@ -6,20 +6,28 @@ The one place on this side that chooses implementations. Knows no ROS.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+import logging
+import threading
 
 from onboard_decoder.agent.lesson_store import LessonStore
 from onboard_decoder.agent.transcript import Transcript
 from onboard_decoder.clock import Clock
-from onboard_decoder.config import RobotSettings
+from onboard_decoder.config import OffloadSettings, RobotSettings
 from onboard_decoder.decoder_port import DecoderPort
 from onboard_decoder.manifest import Manifest
 from onboard_decoder.manifest_yaml import load_manifest
 from onboard_decoder.planner_client import LinkSettings, PlannerClient
+from onboard_decoder.planner_port import PlannerPort
 from onboard_decoder.recorder import Recorder
 from onboard_decoder.robot import Robot
 from onboard_decoder.runtime import Runtime, RuntimeSettings
 from onboard_decoder.servo import Command
 from onboard_decoder.trace_file import TraceFile
+
+log = logging.getLogger(__name__)
+
+PLANNER_FILE = 'planner.onnx'
+"""The small planner's file, beside the decoder of its robot."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,7 @@ class RobotParts:
 
     robot: Robot
     runtime: Runtime
-    planner: PlannerClient
+    planner: PlannerPort
     transcript: Transcript | None
 
     @classmethod
@@ -77,12 +85,15 @@ class RobotParts:
         trace_file = TraceFile(paths.latency) if paths.latency else None
         transcript = Transcript(paths.transcript) if paths.transcript else None
         recorder = Recorder(paths.record, clock) if paths.record else None
-        planner = PlannerClient(address, robot_id, manifest, link, clock)
+        planner, news = load_planner(
+            manifest, behaviour.offload, clock,
+            lambda: PlannerClient(address, robot_id, manifest, link, clock),
+        )
         made = Robot(
             manifest, planner, decoder, clock, behaviour,
             publish=_recorded(publish, recorder),
             sinks=[sink for sink in (transcript, recorder) if sink is not None],
-            news=planner.news,
+            news=news,
             lessons=LessonStore(paths.lessons, behaviour.agent.max_lessons),
             say=say,
         )
@@ -102,6 +113,42 @@ def load_decoder(manifest: Manifest) -> DecoderPort:
     from onboard_decoder.plan_decoder import PlanDecoder
 
     return PlanDecoder(manifest)
+
+
+def load_planner(
+    manifest: Manifest, settings: OffloadSettings, clock: Clock,
+    connect: Callable[[], PlannerClient],
+) -> tuple[PlannerPort, threading.Event]:
+    """Return who plans by the setting, and what is set when it has news.
+
+    Args:
+      manifest: the robot; its small planner lies beside its decoder.
+      settings: who is to plan.
+      clock: the robot's clock.
+      connect: opens the link to the backbone; not called where it is not needed.
+
+    Raises:
+      ConfigError: the small planner cannot be used. With 'auto' a robot may lack the file.
+    """
+    path = manifest.decoder.parent / PLANNER_FILE
+    is_lacking = settings.mode == 'auto' and not path.is_file()
+    if is_lacking:
+        log.warning('%s has no %s: the backbone alone plans', manifest.name, path)
+    if settings.mode == 'cloud' or is_lacking:
+        client = connect()
+        return client, client.news
+    # Imported here for the same reason as the decoder.
+    from onboard_decoder.fallback.offloading import OffloadingPlanner
+    from onboard_decoder.fallback.onboard_model import OnboardModel
+    from onboard_decoder.fallback.onboard_planner import OnboardPlanner
+
+    model = OnboardModel(manifest, path)
+    if settings.mode == 'onboard':
+        alone = OnboardPlanner(manifest, model, clock, settings.min_confidence)
+        return alone, alone.news
+    client = connect()
+    own = OnboardPlanner(manifest, model, clock, settings.min_confidence, client.news)
+    return OffloadingPlanner(client, own, settings, clock), client.news
 
 
 def _recorded(

@@ -146,6 +146,7 @@ def ask(
     'tendon eval --episodes 20', 'tendon eval --split test --episodes 200 --out runs/eval',
     'tendon eval --axis visual --backbone 127.0.0.1:50251',
     'tendon eval --cache-policy cake+squat4 --cache-budget 1/8',
+    'tendon eval --planner onboard',
 ))
 def evaluate(
     split: Annotated[str, typer.Option(help='train or test.')] = 'test',
@@ -173,6 +174,9 @@ def evaluate(
     cache_budget: Annotated[
         str, typer.Option(help='Bytes, or a share of a usual turn in half precision: 1/8.')
     ] = '',
+    planner: Annotated[
+        str, typer.Option(help='Who plans: cloud, onboard, or auto.')
+    ] = 'cloud',
     out: Annotated[
         Path | None, typer.Option(help='Folder for one line per task and the scores.')
     ] = None,
@@ -183,7 +187,7 @@ def evaluate(
     end(run(
         split=split, episodes=episodes, seed=seed, axis=axis, backbone_address=backbone,
         checkpoint=checkpoint, workers=workers, delay_ms=delay_ms, manifest=manifest, out=out,
-        cache_policy=cache_policy, cache_budget=cache_budget,
+        cache_policy=cache_policy, cache_budget=cache_budget, planner=planner,
     ))
 
 

@@ -14,11 +14,13 @@ from pathlib import Path
 import time
 from typing import cast, get_args
 
+from onboard_decoder.clock import MonotonicClock
 from onboard_decoder.config import RobotSettings
+from onboard_decoder.errors import SettingsError
 from onboard_decoder.manifest_yaml import load_manifest
 from onboard_decoder.planner_client import LinkSettings, PlannerClient
 from onboard_decoder.planner_port import PlannerPort
-from onboard_decoder.robot_factory import load_decoder
+from onboard_decoder.robot_factory import load_decoder, load_planner
 from rich.console import Console
 from sim.instructions import Wording
 from sim.scene import Split, SPLITS
@@ -52,7 +54,7 @@ def evaluate(
     split: str = 'test', episodes: int = 200, seed: int = 0, backbone_address: str | None = None,
     checkpoint: Path | None = None, out: Path | None = None, workers: int | None = None,
     delay_ms: float = 160.0, axis: str = 'none', manifest: str = 'tendon_arm',
-    cache_policy: str = '', cache_budget: str = '',
+    cache_policy: str = '', cache_budget: str = '', planner: str = 'cloud',
 ) -> int:
     """Run ``episodes`` tasks with known wordings and as many with unseen ones.
 
@@ -69,6 +71,7 @@ def evaluate(
       manifest: robot by name or path.
       cache_policy: how the backbone keeps a session's cache; '' leaves it to the backbone.
       cache_budget: bytes of it, or a share such as '1/8' of a usual turn in half precision.
+      planner: who plans; see ``OffloadSettings.mode``. No backbone is started for 'onboard'.
 
     Returns:
       Exit status 0; what is measured is no verdict.
@@ -77,6 +80,7 @@ def evaluate(
       BadRequest: for values that nothing can be done with.
     """
     _check(split, episodes, axis)
+    settings = _settings(planner)
     wish = CacheWish.read(cache_policy, cache_budget)
     link = wish.link() if backbone_address else LinkSettings()
     console = Console(stderr=False)
@@ -86,12 +90,14 @@ def evaluate(
         for wording in get_args(Wording) for number in range(episodes)
     ]
     start_s = time.monotonic()
-    with backbone(backbone_address, checkpoint, wish.settings()) as address:
-        worker = Worker(manifest, address, delay_ms / 1e3, link=link)
+    nobody = '-' if planner == 'onboard' else None
+    with backbone(nobody or backbone_address, checkpoint, wish.settings()) as address:
+        worker = Worker(manifest, address, delay_ms / 1e3, settings, link)
         results = run_jobs(jobs, worker, workers, console)
     print_scores(results, console)
     figures = scores(results) | {
-        'split': split, 'axis': axis, 'cache_policy': cache_policy or 'default',
+        'split': split, 'axis': axis, 'planner': planner,
+        'cache_policy': cache_policy or 'default',
         'cache_budget': cache_budget or 'default', 'wall_s': round(time.monotonic() - start_s, 1),
         **provenance(seed),
     }
@@ -99,6 +105,13 @@ def evaluate(
         _write(results, figures, out)
     print(json.dumps(figures))
     return 0
+
+
+def _settings(planner: str) -> RobotSettings:
+    try:
+        return RobotSettings().changed({'offload.mode': planner})
+    except SettingsError as error:
+        raise BadRequest(str(error)) from error
 
 
 def _check(split: str, episodes: int, axis: str) -> None:
@@ -130,8 +143,11 @@ class Worker:
     def _build(self) -> Episode:
         manifest = load_manifest(self.manifest)
 
-        def connect() -> PlannerPort:
+        def client() -> PlannerClient:
             return PlannerClient(self.address, f'eval-{os.getpid()}', manifest, self.link)
+
+        def connect() -> PlannerPort:
+            return load_planner(manifest, self.settings.offload, MonotonicClock(), client)[0]
 
         return Episode(
             manifest, load_decoder(manifest), connect, self.delay_s, self.settings
