@@ -48,6 +48,13 @@ class CancelTurn:
 
 
 @dataclass(frozen=True)
+class Ping:
+    """Asks whether the backbone is there; the number comes back."""
+
+    number: int
+
+
+@dataclass(frozen=True)
 class Welcome:
     """What the backbone grants."""
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One robot's stream: hello first, then turns, each answered as soon as its plan is there.
 
+A ping is answered as soon as it is read, so that a robot can tell a busy backbone from a dead one.
+
 Reads and writes through two functions, so that it knows no gRPC. A turn's error is an answer;
 an error of the stream is raised and ends it.
 """
@@ -22,7 +24,7 @@ from cloud_backbone.errors import (
     ReopenSessionError,
     TurnError,
 )
-from cloud_backbone.messages import CancelTurn, Hello, Turn, Welcome
+from cloud_backbone.messages import CancelTurn, Hello, Ping, Turn, Welcome
 from cloud_backbone.planner import Planner
 from cloud_backbone.session import Session
 
@@ -128,7 +130,9 @@ class RobotStream:
         else:
             self._take(session, epoch, request)
 
-    def _take(self, session: Session, epoch: int, request: Hello | Turn | CancelTurn) -> None:
+    def _take(
+        self, session: Session, epoch: int, request: Hello | Turn | CancelTurn | Ping
+    ) -> None:
         if isinstance(request, Hello):
             raise FixRequestError(
                 Reason.PROTOCOL_ORDER, 'a second Hello on one stream; open another stream'
@@ -137,7 +141,10 @@ class RobotStream:
             if session.epoch == epoch:
                 session.cancel(request.turn_id)
             return
-        answer = asyncio.create_task(self._answer(session, epoch, request))
+        answer = asyncio.create_task(
+            self._say(wire.write_pong(request.number), 'ping') if isinstance(request, Ping)
+            else self._answer(session, epoch, request)
+        )
         self._answers.add(answer)
         answer.add_done_callback(self._answers.discard)
 
@@ -156,10 +163,14 @@ class RobotStream:
                 log.exception('turn %r failed', turn.turn_id)
             self._planner.count_error()
             message = wire.write_error(turn.turn_id, session.epoch, reaction(error))
+        await self._say(message, f'turn {turn.turn_id!r}')
+
+    async def _say(self, message: Any, what: str) -> None:
+        """Send an answer; a robot that is gone needs none."""
         try:
             await self._send(message)
         except Exception as error:
-            log.info('turn %r: the robot is gone before its answer: %s', turn.turn_id, error)
+            log.info('%s: the robot is gone before its answer: %s', what, error)
 
     async def _send(self, message: Any) -> None:
         async with self._lock:

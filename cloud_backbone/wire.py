@@ -11,7 +11,7 @@ import math
 from cloud_backbone.action_plan import Answer, Certificate, Plan, Step
 from cloud_backbone.embodiment import Camera, Embodiment, Vector
 from cloud_backbone.errors import FixRequestError, Reaction, Reason
-from cloud_backbone.messages import CancelTurn, Hello, Stats, Turn, Welcome
+from cloud_backbone.messages import CancelTurn, Hello, Ping, Stats, Turn, Welcome
 from cloud_backbone.wire_task import read_memory, write_call
 from protos import embodiment_pb2, latency, plan_pb2, planner_pb2
 from protos.protocol import MAX_INSTRUCTION_CHARS, MAX_MESSAGE_BYTES, MAX_NAME_CHARS
@@ -20,7 +20,7 @@ MAX_JOINTS = 64
 MAX_CAMERAS = 16
 
 
-def read_request(message: planner_pb2.SessionRequest) -> Hello | Turn | CancelTurn:
+def read_request(message: planner_pb2.SessionRequest) -> Hello | Turn | CancelTurn | Ping:
     """Return what a robot said.
 
     Raises:
@@ -34,8 +34,10 @@ def read_request(message: planner_pb2.SessionRequest) -> Hello | Turn | CancelTu
         return _turn(message.turn)
     if kind == 'cancel_turn':
         return CancelTurn(message.cancel_turn.turn_id)
+    if kind == 'ping':
+        return Ping(message.ping.number)
     raise FixRequestError(
-        Reason.PROTOCOL_ORDER, 'a message is empty, expected hello, turn or cancel_turn'
+        Reason.PROTOCOL_ORDER, 'a message is empty, expected hello, turn, cancel_turn or ping'
     )
 
 
@@ -142,8 +144,14 @@ def write_welcome(welcome: Welcome) -> planner_pb2.SessionResponse:
         cache_budget_bytes=welcome.cache_budget_bytes,
         max_message_bytes=MAX_MESSAGE_BYTES,
         max_instruction_chars=MAX_INSTRUCTION_CHARS,
+        answers_pings=True,
     )
     return planner_pb2.SessionResponse(welcome=message)
+
+
+def write_pong(number: int) -> planner_pb2.SessionResponse:
+    """Write the answer to a ping."""
+    return planner_pb2.SessionResponse(pong=planner_pb2.Pong(number=number))
 
 
 def write_answer(

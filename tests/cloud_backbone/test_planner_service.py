@@ -33,6 +33,23 @@ def test_stages_sum_to_the_time_in_the_backbone(
     assert 0 <= rest_ns < 25_000_000
 
 
+def test_a_ping_never_waits_for_the_model(
+    client: RawClient, backbone: ScriptedBackbone
+) -> None:
+    """While a turn is worked on pongs come, one for each ping; the answer comes after them."""
+    backbone.delay_s = 1.0
+    client.send_turn(client.turn(turn_id='slow'))
+    pongs = []
+    for number in range(5):
+        client.send(planner_pb2.SessionRequest(ping=planner_pb2.Ping(number=number)))
+        pongs.append(client.receive().pong.number)
+        time.sleep(0.02)
+    answer = client.receive().turn_answer
+    backbone.delay_s = 0.0
+    assert pongs == list(range(5))
+    assert answer.turn_id == 'slow'
+
+
 def test_an_answer_says_when_its_turn_arrived(client: RawClient) -> None:
     """On the clock that ClockSync reads: after it was sent, before it was answered."""
     before_ns = time.monotonic_ns()  # one machine: the clock of both
@@ -151,7 +168,7 @@ def test_second_hello_ends_the_call(client: RawClient) -> None:
 def test_empty_message_ends_the_call(client: RawClient) -> None:
     """A message without content is refused with what was expected."""
     client.send(planner_pb2.SessionRequest())
-    with pytest.raises(grpc.RpcError, match='expected hello, turn or cancel_turn'):
+    with pytest.raises(grpc.RpcError, match='expected hello, turn, cancel_turn or ping'):
         client.receive()
 
 

@@ -26,49 +26,12 @@ from protos.protocol import (
 )
 
 from tests.fakes.scripted_histories import ScriptedHistories
+from tests.fakes.scripted_plans import plan_of as plan_of
+from tests.fakes.scripted_plans import step as step
 
 Answer = plan_pb2.ActionPlan | planner_pb2.TurnError
 Script = Callable[[planner_pb2.Turn], Answer]
-
-
-def plan_of(*steps: plan_pb2.PlanStep, latent: Iterable[float] = ()) -> plan_pb2.ActionPlan:
-    """Return a plan with these steps; without any, a refusal."""
-    if not steps:
-        return plan_pb2.ActionPlan(
-            outcome=plan_pb2.PLAN_OUTCOME_REFUSED, reason='There is no such object.'
-        )
-    return plan_pb2.ActionPlan(
-        thought='A scripted plan.',
-        outcome=plan_pb2.PLAN_OUTCOME_STEPS,
-        steps=steps,
-        latent=latent,
-        confidence=1.0,
-    )
-
-
-def step(
-    skill: str,
-    target: tuple[float, float, float] | None = None,
-    *,
-    gripper_opening: float = 1.0,
-    tool_yaw_rad: float = 0.0,
-    speed: float = 1.0,
-    thing: str = '',
-    success: str = 'AT_TARGET',
-) -> plan_pb2.PlanStep:
-    """Return one step; ``skill`` is a name such as ``reach``, ``target`` [m] in the base frame."""
-    made = plan_pb2.PlanStep(
-        skill=plan_pb2.Skill.Value(f'SKILL_{skill.upper()}'),
-        object=thing,
-        tool_yaw_rad=tool_yaw_rad,
-        gripper_opening=gripper_opening,
-        speed=speed,
-        success=plan_pb2.SuccessCondition.Value(f'SUCCESS_CONDITION_{success}'),
-    )
-    if target is not None:
-        x, y, z = target
-        made.target_in_base_m.x, made.target_in_base_m.y, made.target_in_base_m.z = x, y, z
-    return made
+Said = planner_pb2.TurnAnswer | planner_pb2.Pong | None
 
 
 class ScriptedPlanner(planner_pb2_grpc.PlannerServicer):
@@ -96,8 +59,9 @@ class ScriptedPlanner(planner_pb2_grpc.PlannerServicer):
         self.histories = ScriptedHistories()
         self._script = answers if callable(answers) else _in_order(list(answers) or [plan_of()])
         self._image_size, self._latent_size = image_size, latent_size
-        self._thawed = threading.Event()
+        self._thawed, self._speaking = threading.Event(), threading.Event()
         self._thawed.set()
+        self._speaking.set()
         self._epochs = itertools.count(1)
         self._stored: dict[str, dict[str, planner_pb2.TurnAnswer]] = {}
         self._lock = threading.Lock()
@@ -119,6 +83,7 @@ class ScriptedPlanner(planner_pb2_grpc.PlannerServicer):
     def stop(self, grace_s: float | None = None) -> None:
         """Stop listening and end all streams, after ``grace_s`` at most."""
         self.thaw()
+        self.speak()
         if self._server is not None:
             self._server.stop(grace_s).wait()
             self._server = None
@@ -131,12 +96,20 @@ class ScriptedPlanner(planner_pb2_grpc.PlannerServicer):
             self.histories.clear()
 
     def freeze(self) -> None:
-        """Keep connections but answer nothing until ``thaw``."""
+        """Be busy: keep connections and answer pings, but no turn until ``thaw``."""
         self._thawed.clear()
 
     def thaw(self) -> None:
         """Give the answers that ``freeze`` held back."""
         self._thawed.set()
+
+    def hush(self) -> None:
+        """Be silent, as a stopped process is: say nothing at all until ``speak``."""
+        self._speaking.clear()
+
+    def speak(self) -> None:
+        """Say what ``hush`` held back."""
+        self._speaking.set()
 
     def __enter__(self) -> ScriptedPlanner:
         """Start it."""
@@ -171,12 +144,14 @@ class ScriptedPlanner(planner_pb2_grpc.PlannerServicer):
         self.hellos.append(first.hello)
         welcome = self._welcome(first.hello)
         yield planner_pb2.SessionResponse(welcome=welcome)
-        answers: queue.SimpleQueue[planner_pb2.TurnAnswer | None] = queue.SimpleQueue()
+        answers: queue.SimpleQueue[Said] = queue.SimpleQueue()
         threading.Thread(
             target=self._read, args=(request_iterator, welcome, answers), daemon=True
         ).start()
-        while (answer := answers.get()) is not None:
-            yield planner_pb2.SessionResponse(turn_answer=answer)
+        while (said := answers.get()) is not None:
+            self._speaking.wait()
+            is_pong = isinstance(said, planner_pb2.Pong)
+            yield planner_pb2.SessionResponse(**{'pong' if is_pong else 'turn_answer': said})
 
     def CloseSession(  # noqa: N802
         self, request: planner_pb2.CloseSessionRequest, context: grpc.ServicerContext
@@ -221,19 +196,22 @@ class ScriptedPlanner(planner_pb2_grpc.PlannerServicer):
             cache_budget_bytes=hello.cache_budget_bytes,
             max_message_bytes=MAX_MESSAGE_BYTES,
             max_instruction_chars=MAX_INSTRUCTION_CHARS,
+            answers_pings=True,
         )
 
     def _read(
         self,
         requests: Iterator[planner_pb2.SessionRequest],
         welcome: planner_pb2.Welcome,
-        answers: queue.SimpleQueue[planner_pb2.TurnAnswer | None],
+        answers: queue.SimpleQueue[Said],
     ) -> None:
         workers = []
         try:
             for request in requests:
                 if request.WhichOneof('message') == 'cancel_turn':
                     self.cancelled.append(request.cancel_turn.turn_id)
+                elif request.WhichOneof('message') == 'ping':
+                    answers.put(planner_pb2.Pong(number=request.ping.number))
                 elif request.WhichOneof('message') == 'turn':
                     worker = threading.Thread(
                         target=lambda turn=request.turn: answers.put(self._answer(turn, welcome)),
