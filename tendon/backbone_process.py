@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A backbone for the time of a run: one that is there already, or a process of our own."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 import tempfile
 
@@ -12,6 +13,20 @@ from tendon.stack import free_port, Stack
 
 START_TIMEOUT_S = 120.0
 PROBE_TIMEOUT_S = 0.5
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a backbone runs: the host that robots reach it at, and the way to go there.
+
+    Whoever starts a process inside of ``entered`` starts it at that place.
+    """
+
+    host: str = '127.0.0.1'
+    entered: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+HERE = Place()
 
 
 @contextmanager
@@ -33,17 +48,21 @@ def backbone(
 
 def start_backbone(
     stack: Stack, checkpoint: Path | None = None, port: int | None = None,
-    settings: Mapping[str, object] | None = None,
+    settings: Mapping[str, object] | None = None, place: Place = HERE,
 ) -> str:
     """Start a backbone in a stack and wait until it serves; return its address."""
     port = port or free_port()
     arguments = ['--port', str(port)]
+    if place is not HERE:
+        # No network reaches the other place but the emulated link, so plain text is safe there.
+        arguments += ['--host', place.host, '--insecure']
     if checkpoint is not None:
         arguments += ['--checkpoint', str(checkpoint)]
     for key, value in (settings or {}).items():
         arguments += ['--set', f'{key}={value}']
-    stack.start('backbone', 'cloud_backbone.server', *arguments)
-    address = f'127.0.0.1:{port}'
+    with place.entered():
+        stack.start('backbone', 'cloud_backbone.server', *arguments)
+    address = f'{place.host}:{port}'
     stack.wait('backbone', lambda: is_serving(address), START_TIMEOUT_S)
     return address
 

@@ -10,17 +10,24 @@ import typer
 bench = typer.Typer(help='Measure.', no_args_is_help=True)
 
 
-@bench.command(epilog=examples('tendon bench latency', 'tendon bench latency --turns 200'))
+@bench.command(epilog=examples(
+    'tendon bench latency', 'tendon bench latency --turns 200',
+    'sudo tendon bench latency --link lte',
+))
 def latency(
     turns: Annotated[int, typer.Option(help='Turns that are counted.')] = 50,
     out: Out = Path('runs/latency'),
     seed: Seed = 7,
     checkpoint: Checkpoint = None,
+    link: Annotated[str | None, typer.Option(help=(
+        'Emulated link to the backbone: ideal, wifi, 5g, wifi_busy, lte, lte_edge or outage '
+        '(docs/links.md); needs root. Default: plain loopback.'
+    ))] = None,
 ) -> None:
     """Measure each stage from image to motion in real time; last line is JSON."""
     from tendon.bench_latency import run
 
-    end(run(turns=turns, out=out, seed=seed, checkpoint=checkpoint))
+    end(run(turns=turns, out=out, seed=seed, checkpoint=checkpoint, link=link))
 
 
 @bench.command(epilog=examples('tendon bench rate', 'tendon bench rate --minutes 1'))

@@ -30,6 +30,7 @@ class TurnTimes:
     start_ms: float  # on the robot's monotonic clock
     stages_ms: dict[str, float]
     wall_ms: float
+    backbone_arrived_ms: float | None = None  # on the backbone's monotonic clock
 
     @property
     def backbone_ms(self) -> float:
@@ -82,6 +83,22 @@ def total_rows(turns: Sequence[TurnTimes]) -> list[Row]:
     ]
 
 
+def shares_over(turns: Sequence[TurnTimes]) -> tuple[float, float]:
+    """Return which share of the turns is over the backbone's line, and over that of the whole."""
+    backbone = sum(turn.backbone_ms > BACKBONE_BUDGET_MS for turn in turns)
+    whole = sum(turn.wall_ms > END_TO_END_BUDGET_MS for turn in turns)
+    return backbone / len(turns), whole / len(turns)
+
+
+def shares_sentence(turns: Sequence[TurnTimes]) -> str:
+    """Say how many turns are over the two lines."""
+    backbone, whole = shares_over(turns)
+    return (
+        f'Over {BACKBONE_BUDGET_MS:.0f} ms in the backbone: {backbone:.1%} of the turns; '
+        f'over {END_TO_END_BUDGET_MS:.0f} ms end to end: {whole:.1%}.'
+    )
+
+
 def slowest_stage(turns: Sequence[TurnTimes]) -> Row:
     """Return the stage with the largest median."""
     inside = [entry for entry in stage_rows(turns) if entry.name not in AFTER_COMMAND]
@@ -91,12 +108,18 @@ def slowest_stage(turns: Sequence[TurnTimes]) -> Row:
 def summary(turns: Sequence[TurnTimes]) -> dict[str, Any]:
     """Return the figures that scripts read."""
     backbone, end_to_end, residual = total_rows(turns)
+    over_backbone, over_whole = shares_over(turns)
     return {
         'turns': len(turns),
         'backbone_ms_p50': round(backbone.p50, 2),
         'e2e_ms_p50': round(end_to_end.p50, 2),
+        'e2e_ms_p95': round(end_to_end.p95, 2),
         'e2e_ms_p99': round(end_to_end.p99, 2),
+        'e2e_ms_max': round(end_to_end.max, 2),
+        'over_160_ms_share': round(over_backbone, 4),
+        'over_250_ms_share': round(over_whole, 4),
         'residual_ms_p50': round(residual.p50, 3),
+        'residual_ms_max': round(residual.max, 3),
         'slowest_stage': slowest_stage(turns).name,
         'stages_ms_p50': {entry.name: round(entry.p50, 3) for entry in stage_rows(turns)},
     }
@@ -114,7 +137,9 @@ def read_traces(path: Path) -> list[TurnTimes]:
         if record.get('wall_ns') is None:
             continue
         stages = {name: value / 1e6 for name, value in record['stages_ns'].items()}
-        turns.append(
-            TurnTimes(record['turn_id'], record['start_ns'] / 1e6, stages, record['wall_ns'] / 1e6)
-        )
+        arrived_ns = record.get('backbone_arrived_ns')
+        turns.append(TurnTimes(
+            record['turn_id'], record['start_ns'] / 1e6, stages, record['wall_ns'] / 1e6,
+            arrived_ns / 1e6 if arrived_ns else None,
+        ))
     return turns

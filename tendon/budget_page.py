@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from tendon.budget import Row, slowest_stage, stage_rows, total_rows, TurnTimes
+from tendon.budget import (
+    Row,
+    shares_sentence,
+    slowest_stage,
+    stage_rows,
+    total_rows,
+    TurnTimes,
+)
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem;
@@ -29,7 +36,8 @@ def write_page(
 <html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>
 <meta name="viewport" content="width=device-width"><style>{STYLE}</style></head>
 <body><h1>{escape(title)}</h1><p>{escape(note)}</p>
-<p>{len(turns)} turns. Slowest stage: {slow.name}, {slow.p50:.1f} ms at p50.</p>
+<p>{len(turns)} turns. Slowest stage: {slow.name}, {slow.p50:.1f} ms at p50.
+{shares_sentence(turns)}</p>
 <img alt="Waterfall of the median turn and distribution of all turns"
      src="data:image/png;base64,{image}">
 <table><tr><th>stage [ms]</th><th>p50</th><th>p95</th><th>p99</th><th>max</th><th>budget</th></tr>

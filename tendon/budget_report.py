@@ -11,12 +11,12 @@ from tendon.budget import summary, TurnTimes
 from tendon.budget_page import write_page
 from tendon.budget_picture import draw_budget
 from tendon.budget_table import print_budget
-from tendon.chrome_trace import write_chrome_trace
+from tendon.chrome_trace import OffsetAt, write_chrome_trace
 
 
 def report(
     turns: Sequence[TurnTimes], out: Path, console: Console, note: str,
-    more: dict[str, Any] | None = None,
+    more: dict[str, Any] | None = None, offset_at: OffsetAt = lambda time_ns: None,
 ) -> dict[str, Any]:
     """Print the table and write picture, page, JSON and Chrome trace into ``out``.
 
@@ -26,6 +26,7 @@ def report(
       console: where the table goes.
       note: one sentence for the page: how it was measured.
       more: further figures for the JSON file.
+      offset_at: for the Chrome trace, see ``write_chrome_trace``.
 
     Returns:
       All figures.
@@ -34,7 +35,7 @@ def report(
     print_budget(turns, console)
     draw_budget(turns, out / 'budget.png')
     write_page(turns, out / 'budget.png', out / 'budget.html', 'Latency budget', note)
-    write_chrome_trace(turns, out / 'trace.json')
+    write_chrome_trace(turns, out / 'trace.json', offset_at)
     figures = {**summary(turns), **(more or {})}
     (out / 'budget.json').write_text(json.dumps(figures, indent=2) + '\n')
     console.print(

@@ -5,7 +5,14 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
-from tendon.budget import Row, slowest_stage, stage_rows, total_rows, TurnTimes
+from tendon.budget import (
+    Row,
+    shares_sentence,
+    slowest_stage,
+    stage_rows,
+    total_rows,
+    TurnTimes,
+)
 
 
 def print_budget(turns: Sequence[TurnTimes], console: Console) -> None:
@@ -22,6 +29,7 @@ def print_budget(turns: Sequence[TurnTimes], console: Console) -> None:
     console.print(table)
     slow = slowest_stage(turns)
     console.print(f'Slowest stage: {slow.name}, {slow.p50:.1f} ms at p50.')
+    console.print(shares_sentence(turns))
 
 
 def _cells(entry: Row) -> list[str]:

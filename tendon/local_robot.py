@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import os
 from pathlib import Path
 
-from tendon.backbone_process import start_backbone
+from tendon.backbone_process import HERE, Place, start_backbone
 from tendon.conversation import Conversation
 from tendon.stack import free_port, Stack
 
@@ -40,6 +40,7 @@ class LocalRobot:
       traces: latency of each turn, JSON lines.
       transcript: the agent's events, JSON lines.
       recording: MCAP file of the run.
+      place: where the backbone runs.
     """
 
     stack: Stack
@@ -50,10 +51,13 @@ class LocalRobot:
     recording: Path
     checkpoint: Path | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
+    place: Place = HERE
 
     def restart_backbone(self) -> None:
         """Start the backbone again on the same port and wait until it serves."""
-        start_backbone(self.stack, self.checkpoint, self.backbone_port, self.settings)
+        start_backbone(
+            self.stack, self.checkpoint, self.backbone_port, self.settings, self.place
+        )
 
 
 @contextmanager
@@ -62,6 +66,7 @@ def local_robot(
     parameters: dict[str, str | float | int] | None = None,
     settings: Mapping[str, object] | None = None,
     remaps: Mapping[str, str] | None = None,
+    place: Place = HERE,
 ) -> Iterator[LocalRobot]:
     """Start everything, hand it over when the robot listens, and end everything.
 
@@ -72,6 +77,7 @@ def local_robot(
       parameters: further parameters of the robot's node.
       settings: of the backbone, besides its defaults.
       remaps: topics of the robot's node, by the names that it uses itself.
+      place: where the backbone runs; robot and arm run where the caller is.
 
     Raises:
       PartDied, PartNotReady: if a part does not come up.
@@ -84,13 +90,13 @@ def local_robot(
         path.unlink(missing_ok=True)
     port = free_port()
     with Stack(out / 'logs') as stack:
-        start_backbone(stack, checkpoint, port, settings)
+        address = start_backbone(stack, checkpoint, port, settings, place)
         stack.start('arm', 'sim.arm_node', *_arguments({
             'scene_seed': scene.seed, 'task': scene.task, 'split': scene.split,
             'wording': scene.wording, 'mishap': scene.mishap,
         }))
         stack.start('robot', 'onboard_decoder.onboard_node', *_arguments({
-            'backbone_address': f'127.0.0.1:{port}', 'latency_path': str(traces),
+            'backbone_address': address, 'latency_path': str(traces),
             'transcript_path': str(transcript), 'record_path': str(recording),
             **(parameters or {}),
         }), *_remapped(remaps or {}))
@@ -98,7 +104,8 @@ def local_robot(
         with Conversation() as talk:
             talk.wait_for_robot(READY_TIMEOUT_S, stack.check)
             yield LocalRobot(
-                stack, talk, port, traces, transcript, recording, checkpoint, settings or {}
+                stack, talk, port, traces, transcript, recording, checkpoint, settings or {},
+                place,
             )
 
 

@@ -134,7 +134,7 @@ class EmulatedLink:
         return dict(json.loads(line))
 
     def _end(self) -> None:
-        """Let go, wait, insist."""
+        """Let go, wait, insist; then end what it could not."""
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
             self._process.stdin.close()
@@ -145,5 +145,5 @@ class EmulatedLink:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-            sweep()
         self._process.stdout.close()
+        sweep()

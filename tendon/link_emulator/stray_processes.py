@@ -19,10 +19,16 @@ _ROUND_S = 0.05
 
 
 def mark_of(pid: int) -> str:
-    """Return what tells a process from all others of this boot: its id and when it started."""
-    # The second field is a name in brackets and may hold blanks; the 22nd is the start.
-    fields = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
-    return f'{pid}:{fields[19]}'
+    """Return what tells a process from all others of this boot: its id and when it started.
+
+    Raises:
+      OSError: if there is none.
+    """
+    # The second field is a name in brackets and may hold blanks; then come state and 18 others.
+    state, *fields = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
+    if state in 'ZX':
+        raise ProcessLookupError(pid, 'is dead')
+    return f'{pid}:{fields[18]}'
 
 
 def end_residents(place: tuple[int, int]) -> None:

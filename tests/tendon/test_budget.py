@@ -7,11 +7,19 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tendon.budget import read_traces, slowest_stage, stage_rows, summary, TurnTimes
+from tendon.budget import (
+    read_traces,
+    shares_over,
+    slowest_stage,
+    stage_rows,
+    summary,
+    TurnTimes,
+)
 from tendon.budget_page import write_page
 from tendon.budget_picture import draw_budget
 from tendon.budget_table import print_budget
-from tendon.chrome_trace import write_chrome_trace
+from tendon.chrome_trace import placed, write_chrome_trace
+from tendon.clock_offset import Offset
 
 STAGES_MS = {'capture': 4.0, 'uplink': 1.0, 'queue': 1.0, 'vision': 8.0, 'prefill': 10.0,
              'decode': 50.0, 'downlink': 1.0, 'publish': 5.0, 'motion_onset': 30.0}
@@ -68,3 +76,42 @@ def test_reports_are_written(tmp_path: Path) -> None:
     assert all(stage in page and stage in text.getvalue() for stage in STAGES_MS)
     assert (tmp_path / 'budget.png').read_bytes().startswith(b'\x89PNG')
     assert sum(event['ph'] == 'X' for event in events) == 5 * len(STAGES_MS)
+
+
+def test_shares_count_the_turns_over_each_line() -> None:
+    """A median hides what a bad link does to one turn in ten."""
+    some = [TurnTimes('t', 0.0, {'decode': decode}, wall) for decode, wall in (
+        (159.0, 249.0), (161.0, 249.0), (161.0, 251.0), (10.0, 900.0),
+    )]
+    assert shares_over(some) == (0.5, 0.5)
+    figures = summary(some)
+    assert (figures['over_160_ms_share'], figures['over_250_ms_share']) == (0.5, 0.5)
+
+
+def arrived(at_ms: float) -> TurnTimes:
+    """Return a turn sent at 104 ms of the robot, 10 ms of network, 20 ms of backbone."""
+    stages = {'capture': 4.0, 'uplink': 5.0, 'decode': 20.0, 'downlink': 5.0, 'publish': 1.0}
+    return TurnTimes('t', 100.0, stages, 35.0, at_ms)
+
+
+def test_the_backbone_is_drawn_where_it_worked() -> None:
+    """With the offset of the clocks, the way up and the way down are told apart."""
+    stages = placed(arrived(5106.0), Offset(5_000_000_000, 1_000_000))
+    assert (stages['uplink'], stages['downlink']) == (2.0, 8.0)
+    assert sum(stages.values()) == 35.0
+
+
+@pytest.mark.parametrize(('at_ms', 'up_ms'), [(5090.0, 0.0), (5150.0, 10.0)])
+def test_an_uncertain_offset_never_gives_a_negative_way(at_ms: float, up_ms: float) -> None:
+    """The bound may be wider than the way is long."""
+    stages = placed(arrived(at_ms), Offset(5_000_000_000, 50_000_000))
+    assert (stages['uplink'], stages['downlink']) == (up_ms, 10.0 - up_ms)
+
+
+def test_without_an_offset_the_network_is_halved(tmp_path: Path) -> None:
+    """And the two machines are still drawn apart."""
+    assert placed(arrived(5106.0), None) == arrived(5106.0).stages_ms
+    write_chrome_trace([arrived(5106.0)], tmp_path / 'trace.json')
+    events = json.loads((tmp_path / 'trace.json').read_text())['traceEvents']
+    machines = {event['name']: event['pid'] for event in events if event['ph'] == 'X'}
+    assert machines['decode'] != machines['uplink'] == machines['publish']
