@@ -2,38 +2,57 @@
 """A robot's link to its backbone: one session, kept open for ever, seen without waiting.
 
 A thread of its own opens the stream, says hello, reads answers, and opens it again with back-off
-when it breaks; a session that the backbone lost is replaced by a new one. See ``planner_port`` for
-what callers may rely on.
+when it breaks; a session that the backbone lost is replaced by a new one. Another thread pings: a
+backbone that says nothing for a while is SILENT, and one that stays so gets another connection.
+See ``planner_port`` for what callers may rely on.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import threading
+import time
 
 import grpc
 from onboard_decoder import wire
 from onboard_decoder.clock import Clock, MonotonicClock, to_ns
 from onboard_decoder.errors import PlannerUnavailable, SettingsError
 from onboard_decoder.known_history import KnownHistory
+from onboard_decoder.link_meter import LinkMeter
 from onboard_decoder.link_reason import explain, LinkReason
 from onboard_decoder.manifest import Manifest
-from onboard_decoder.planner_port import Link, PlannerState, Remedy, TurnFailure, TurnRequest
+from onboard_decoder.planner_port import (
+    Link,
+    LinkQuality,
+    PlannerState,
+    Remedy,
+    TurnFailure,
+    TurnRequest,
+)
 from onboard_decoder.planner_stream import AskedTurn, NoWelcome, PlannerStream
 from protos import planner_pb2_grpc
 from protos.protocol import CLIENT_OPTIONS, ROBOT_ID
 
+# Channels to the same address share connections unless told not to; an old connection that waits
+# for its next retransmission would delay the new session by seconds.
+_OPTIONS = (*CLIENT_OPTIONS, ('grpc.use_local_subchannel_pool', 1))
+
 
 @dataclass(frozen=True)
 class LinkSettings:
-    """How the link is opened and how long it may be gone.
+    """How the link is opened, how long it may be gone, and how long it may be silent.
 
+    Nothing heard for ``silence_s``: SILENT; for ``dead_after_s``: another connection is opened.
     ``cache_policy`` empty and ``cache_budget_bytes`` 0 mean the backbone's default.
     """
 
     hello_timeout_s: float = 5.0
     backoff_first_s: float = 0.05
-    backoff_most_s: float = 1.0
+    backoff_most_s: float = 0.25
     refused_backoff_s: float = 3.0
     lost_after_s: float = 3.0
+    ping_period_s: float = 0.1
+    silence_s: float = 0.25
+    silence_check_s: float = 0.02
+    dead_after_s: float = 2.0
     cache_policy: str = ''
     cache_budget_bytes: int = 0
 
@@ -67,11 +86,9 @@ class PlannerClient:
             raise SettingsError('robot_id', robot_id, f'text that matches {ROBOT_ID.pattern}')
         self._address, self._robot_id, self._manifest = address, robot_id, manifest
         self._settings, self._clock = settings or LinkSettings(), clock or MonotonicClock()
-        self._channel = (
-            grpc.secure_channel(address, credentials, options=CLIENT_OPTIONS) if credentials
-            else grpc.insecure_channel(address, options=CLIENT_OPTIONS)
-        )
-        self._stub = planner_pb2_grpc.PlannerStub(self._channel)
+        self._credentials = credentials
+        self._channel: grpc.Channel | None = None
+        self._meter, self._quality = LinkMeter(), LinkQuality()
         self._state = PlannerState(Link.CONNECTING, f'connecting to {address}')
         self._stream: PlannerStream | None = None
         self._session_id, self._history = '', KnownHistory()
@@ -79,12 +96,21 @@ class PlannerClient:
         self._closed = threading.Event()
         self.news = threading.Event()  # set when there is an answer or another state
         self.session_count = 0
-        self._thread = threading.Thread(target=self._run, name='planner-link', daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=work, name=name, daemon=True)
+            for work, name in ((self._run, 'planner-link'), (self._beat, 'planner-pulse'))
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def state(self) -> PlannerState:
         """Return the link's state. Never waits."""
-        return self._state
+        state, stream = self._state, self._stream
+        silent_s = stream.silent_s if stream is not None else 0.0
+        if state.link is Link.READY and silent_s > self._settings.silence_s:
+            reason = f'backbone at {self._address} has said nothing for {silent_s:.1f} s'
+            state = replace(state, link=Link.SILENT, reason=reason)
+        return replace(state, quality=self._quality)
 
     def submit(self, turn: TurnRequest) -> AskedTurn:
         """Ask. Never waits. Raises PlannerUnavailable where there is no session."""
@@ -102,12 +128,11 @@ class PlannerClient:
         if stream is not None:
             stream.end('closed by this robot')
         if self._session_id:
-            try:
-                self._stub.CloseSession(wire.to_close(self._session_id), timeout=0.5)
-            except grpc.RpcError:
-                pass  # the backbone lets idle sessions expire
-        self._channel.close()
-        self._thread.join(timeout=2.0)
+            self._say_goodbye()
+        if self._channel is not None:
+            self._channel.close()
+        for thread in self._threads:
+            thread.join(timeout=2.0)
         self._state = PlannerState(Link.CLOSED, 'closed by this robot')
 
     def __enter__(self) -> 'PlannerClient':
@@ -115,6 +140,34 @@ class PlannerClient:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _say_goodbye(self) -> None:
+        """End the session, if the backbone can be told quickly."""
+        try:
+            with self._new_channel() as channel:
+                stub = planner_pb2_grpc.PlannerStub(channel)
+                stub.CloseSession(wire.to_close(self._session_id), timeout=0.5)
+        except grpc.RpcError:
+            pass  # the backbone lets idle sessions expire
+
+    def _new_channel(self) -> grpc.Channel:
+        if self._credentials is not None:
+            return grpc.secure_channel(self._address, self._credentials, options=_OPTIONS)
+        return grpc.insecure_channel(self._address, options=_OPTIONS)
+
+    def _beat(self) -> None:
+        """Ping, listen for silence, and give up on a connection that stays silent."""
+        while not self._closed.wait(self._settings.silence_check_s):
+            stream, before = self._stream, self.state().link
+            if stream is not None:
+                stream.beat()
+                if stream.silent_s > self._settings.dead_after_s:
+                    stream.end(f'backbone at {self._address} said nothing for '
+                               f'{stream.silent_s:.1f} s; opening another connection')
+            waiting_ns = stream.waiting_ns() if stream is not None else 0
+            self._quality = self._meter.quality(time.monotonic_ns(), waiting_ns)
+            if self.state().link is not before:
+                self.news.set()
 
     def _run(self) -> None:
         """Open streams, one after the other, until closed."""
@@ -139,9 +192,15 @@ class PlannerClient:
             settings.cache_budget_bytes,
         )
         reason = LinkReason(f'backbone at {self._address} ended the session')
-        stream = None
+        stream, channel = None, self._new_channel()
+        self._channel = channel
         try:
-            stream = PlannerStream(self._stub, hello, self._clock, self._history)
+            if self._closed.is_set():  # since before ``close`` could see this channel
+                return reason
+            stream = PlannerStream(
+                planner_pb2_grpc.PlannerStub(channel), hello, self._clock, self._history,
+                self._meter, settings.ping_period_s,
+            )
             self._opened(stream)
             for result in stream.read():
                 self.news.set()
@@ -151,12 +210,15 @@ class PlannerClient:
         except NoWelcome as error:
             reason = LinkReason(f'{self._address} {error}; is it a Tendon backbone?')
         except grpc.RpcError as error:
-            reason = explain(error, self._address)
+            ended = stream.why_ended if stream is not None else ''
+            reason = LinkReason(ended) if ended else explain(error, self._address)
         except ValueError as error:  # the channel was closed in this moment
             reason = LinkReason(str(error))
-        self._stream = None
-        if stream is not None:
-            stream.end(reason.text)
+        finally:
+            self._stream = None
+            if stream is not None:
+                stream.end(reason.text)
+            channel.close()
         return reason
 
     def _opened(self, stream: PlannerStream) -> None:

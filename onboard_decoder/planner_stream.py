@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One stream to a backbone from hello to its end, and the turns that are asked on it.
 
-Reads in the caller's thread; ``submit`` and ``cancel`` may come from another. Never reconnects.
+Reads in the caller's thread; ``submit``, ``cancel`` and ``beat`` may come from others. Never
+reconnects.
 """
 
 from collections.abc import Iterator
@@ -10,9 +11,11 @@ import threading
 
 import grpc
 from onboard_decoder import wire
-from onboard_decoder.clock import Clock, to_ns
+from onboard_decoder.clock import Clock, MonotonicClock, to_ns
 from onboard_decoder.known_history import KnownHistory, Missing
+from onboard_decoder.link_meter import LinkMeter
 from onboard_decoder.planner_port import Grant, Remedy, TurnAnswer, TurnFailure, TurnRequest
+from onboard_decoder.pulse import Pulse
 from protos import planner_pb2, planner_pb2_grpc
 
 Result = TurnAnswer | TurnFailure
@@ -25,10 +28,10 @@ class NoWelcome(Exception):
 
 
 class PlannerStream:
-    """A stream; ``grant`` is set by the welcome.
+    """A stream; ``grant`` is set by the welcome, ``why_ended`` where this side ended it.
 
     Of a turn's memory it sends what the backbone lacks, as far as ``history`` knows, and more
-    where the backbone says so.
+    where the backbone says so. The link itself is always measured in real time.
     """
 
     def __init__(
@@ -37,14 +40,20 @@ class PlannerStream:
         hello: planner_pb2.SessionRequest,
         clock: Clock,
         history: KnownHistory | None = None,
+        meter: LinkMeter | None = None,
+        ping_period_s: float = 0.1,
     ) -> None:
         self._clock, self._history = clock, history or KnownHistory()
+        self._real_clock, self._meter = MonotonicClock(), meter or LinkMeter()
+        self._ping_period_s = ping_period_s
+        self._pulse: Pulse | None = None
         self._outgoing: queue.SimpleQueue[planner_pb2.SessionRequest | None] = queue.SimpleQueue()
         self._outgoing.put(hello)
         self._asked: dict[str, AskedTurn] = {}
         self._call = stub.Session(iter(self._outgoing.get, None))
         self.grant: Grant | None = None
         self.dropped_count = 0
+        self.why_ended = ''
 
     def welcome(self, timeout_s: float) -> Grant:
         """Wait for the welcome.
@@ -71,21 +80,43 @@ class PlannerStream:
         self.grant = wire.from_welcome(first.welcome)
         if not self.grant.resumed:
             self._history.forget()
+        if self.grant.answers_pings:
+            self._pulse = Pulse(self._meter, self._ping_period_s, self._real_clock.now_ns())
         return self.grant
 
     def read(self) -> Iterator[Result]:
         """Hand answers to their turns until the stream ends; yields each one that was taken."""
         for response in self._call:
+            if self._pulse is not None:
+                self._pulse.sound()
+                if response.WhichOneof('message') == 'pong':
+                    self._pulse.answered(response.pong.number, self._real_clock.now_ns())
             if response.WhichOneof('message') != 'turn_answer':
                 continue
             result = self._taken(response.turn_answer)
             if result is not None:
                 yield result
 
+    def beat(self) -> None:
+        """Ping if that is due; call it often."""
+        now_ns = self._real_clock.now_ns()
+        if self._pulse is not None and self._pulse.look(now_ns):
+            self._outgoing.put(wire.to_ping(self._pulse.ping(now_ns)))
+
+    @property
+    def silent_s(self) -> float:
+        """How long the backbone has said nothing [s]; 0 where it answers no pings."""
+        return self._pulse.silent_s if self._pulse is not None else 0.0
+
+    def waiting_ns(self) -> int:
+        """Return how long the oldest ping has been under way [ns], 0 if none is."""
+        return self._pulse.waiting_ns(self._real_clock.now_ns()) if self._pulse else 0
+
     def submit(self, turn: TurnRequest) -> 'AskedTurn':
         """Send a turn; one that is too large fails at once and is not sent."""
         assert self.grant is not None
         asked = AskedTurn(self, turn, self._clock, self._history.missing(turn))
+        asked.began_ns = self._real_clock.now_ns()
         self._asked[turn.turn_id] = asked
         self._send(asked, self.grant)
         return asked
@@ -101,8 +132,20 @@ class PlannerStream:
                 f'turn has {size} bytes, the backbone takes {limit}; send fewer or smaller images',
                 Remedy.FIX,
             ))
-        else:
+        elif self._pulse is None:
             self._outgoing.put(message)
+        else:
+            now_ns = self._real_clock.now_ns()
+            before, after = self._pulse.ping(now_ns), self._pulse.ping(now_ns)
+            self._pulse.uploaded(before, size, after)
+            for each in (wire.to_ping(before), message, wire.to_ping(after)):
+                self._outgoing.put(each)
+
+    def overdue(self, asked: 'AskedTurn') -> None:
+        """Withdraw a turn that got no answer in its time, and remember how long that was."""
+        now_ns = self._real_clock.now_ns()
+        self._meter.answer(now_ns, now_ns - asked.began_ns)
+        self.forget(asked.turn.turn_id)
 
     def forget(self, turn_id: str) -> None:
         """Withdraw a turn; its answer will be dropped."""
@@ -111,6 +154,7 @@ class PlannerStream:
 
     def end(self, why: str) -> None:
         """End the stream; turns without an answer fail and may be asked again."""
+        self.why_ended = self.why_ended or why
         self._outgoing.put(None)
         self._call.cancel()
         for turn_id in list(self._asked):
@@ -132,6 +176,8 @@ class PlannerStream:
             self._send(asked, self.grant)
             return None
         self._asked.pop(answer.turn_id, None)
+        now_ns = self._real_clock.now_ns()
+        self._meter.answer(now_ns, now_ns - asked.began_ns)
         result = wire.from_answer(answer, asked.sent_ns, received_ns)
         if isinstance(result, TurnAnswer):
             self._history.learn(asked.missing, result.known_entries)
@@ -150,6 +196,7 @@ class AskedTurn:
         self.corrections = 0
         self._result: Result | None = None
         self.sent_ns = clock.now_ns()
+        self.began_ns = 0  # the same in real time
 
     def settle(self, result: Result) -> None:
         """Set the result."""
@@ -160,7 +207,7 @@ class AskedTurn:
         if self._result is None:
             deadline_ns = self.sent_ns + to_ns(self.turn.deadline_s)
             if self._clock.now_ns() > deadline_ns:
-                self.cancel()
+                self._stream.overdue(self)
                 self._result = TurnFailure(
                     self.turn.turn_id, 'deadline_passed',
                     f'no answer within {self.turn.deadline_s:g} s', Remedy.RETRY,

@@ -99,6 +99,11 @@ def to_cancel(turn_id: str) -> planner_pb2.SessionRequest:
     return planner_pb2.SessionRequest(cancel_turn=planner_pb2.CancelTurn(turn_id=turn_id))
 
 
+def to_ping(number: int) -> planner_pb2.SessionRequest:
+    """Write a ping."""
+    return planner_pb2.SessionRequest(ping=planner_pb2.Ping(number=number))
+
+
 def to_close(session_id: str) -> planner_pb2.CloseSessionRequest:
     """Write the end of a session."""
     return planner_pb2.CloseSessionRequest(session_id=session_id)
@@ -116,6 +121,7 @@ def from_welcome(welcome: planner_pb2.Welcome) -> Grant:
         latent_size=welcome.latent_size,
         max_message_bytes=welcome.max_message_bytes,
         max_instruction_chars=welcome.max_instruction_chars,
+        answers_pings=welcome.answers_pings,
     )
 
 
