@@ -14,7 +14,12 @@ from cloud_backbone.errors import FixRequestError, Reaction, Reason
 from cloud_backbone.messages import CancelTurn, Hello, Ping, Stats, Turn, Welcome
 from cloud_backbone.wire_task import read_memory, write_call
 from protos import embodiment_pb2, latency, plan_pb2, planner_pb2
-from protos.protocol import MAX_INSTRUCTION_CHARS, MAX_MESSAGE_BYTES, MAX_NAME_CHARS
+from protos.protocol import (
+    MAX_INSTRUCTION_CHARS,
+    MAX_MESSAGE_BYTES,
+    MAX_NAME_CHARS,
+    PROTOCOL_VERSION,
+)
 
 MAX_JOINTS = 64
 MAX_CAMERAS = 16
@@ -208,6 +213,7 @@ def write_stats(stats: Stats) -> planner_pb2.GetStatsResponse:
         batch_count=stats.batches,
         cache_bytes=stats.cache_bytes,
         free_session_count=stats.free_sessions,
+        protocol_version=PROTOCOL_VERSION,
     )
 
 

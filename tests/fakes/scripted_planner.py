@@ -169,6 +169,7 @@ class ScriptedPlanner(planner_pb2_grpc.PlannerServicer):
             model_fingerprint='scripted',
             open_session_count=len(self._stored),
             plan_count=len(self.turns),
+            protocol_version=PROTOCOL_VERSION,
         )
 
     def ClockSync(  # noqa: N802
