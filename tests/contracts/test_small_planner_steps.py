@@ -5,7 +5,8 @@ from cloud_backbone.embodiment import Camera, Embodiment
 from cloud_backbone.grounding import Grounder
 from cloud_backbone.plan_grammar import PlanDraft
 from cloud_backbone.plan_vocabulary import Thing, Vocabulary
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 import numpy as np
 from onboard_decoder.agent.camera_view import point_in_image
 from onboard_decoder.fallback.heard_request import Named

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Promises about who is to plan as the link comes and goes."""
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onboard_decoder.clock import to_ns
 from onboard_decoder.config import OffloadSettings
 from onboard_decoder.errors import SettingsError
