@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes all that is learned: data from the simulator, the backbone, the onboard decoder.
+"""Makes all that is learned: data from the simulator, the backbone, the robot's two networks.
 
 Composes what simulator, cloud and robot offer for it; trains nothing itself. Every part keeps
 what it finished, so the same command goes on where it was interrupted.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import json
 import os
 from pathlib import Path
@@ -15,6 +15,7 @@ from cloud_backbone.distillation.pipeline import distill
 from cloud_backbone.distillation.profile import PROFILES
 from onboard_decoder.manifest_yaml import load_manifest
 from onboard_decoder.training.__main__ import make_decoder
+from onboard_decoder.training.planner_pipeline import EARS, EYES, make_planner
 from onboard_decoder.training.train import TrainSettings
 from rich.console import Console
 import sim
@@ -34,7 +35,7 @@ ROBOT = 'tendon_arm'
 
 @dataclass(frozen=True)
 class Amounts:
-    """How much data a profile learns from: scenes by split, motions, steps of the decoder."""
+    """How much data a profile learns from: scenes by split, motions, steps of each network."""
 
     train: int
     val: int
@@ -42,11 +43,14 @@ class Amounts:
     samples: int
     sequences: int
     decoder_steps: int
+    eyes_steps: int
+    ears_steps: int
 
 
 AMOUNTS = {
-    'full': Amounts(14_000, 1_500, 1_000, 400_000, 200, TrainSettings.steps),
-    'smoke': Amounts(64, 64, 64, 4_000, 4, 20),
+    'full': Amounts(14_000, 1_500, 1_000, 400_000, 200, TrainSettings.steps,
+                    EYES.steps, EARS.steps),
+    'smoke': Amounts(64, 64, 64, 4_000, 4, 20, 4, 20),
 }
 # Folder, scenes of which split, first seed: no scene is in two of the folders.
 FOLDERS: Sequence[tuple[str, Split, int]] = (
@@ -59,7 +63,7 @@ def run(out: Path, profile: str = 'full', seed: int = 0, device: str | None = No
 
     Args:
       out: folder; the data go to ``data``, the backbone to ``backbone/final``, the decoder to
-        ``decoder``.
+        ``decoder``, the small planner to ``planner``.
       profile: a name of AMOUNTS.
       seed: of data, weights and order.
       device: of torch, for the backbone; None takes a GPU where there is one.
@@ -82,9 +86,12 @@ def run(out: Path, profile: str = 'full', seed: int = 0, device: str | None = No
     assert report is not None
     console.rule('decoder')
     decoder = make_motions_and_decoder(out, amounts, seed)
+    console.rule('onboard planner')
+    planner = make_small_planner(out, amounts, seed)
     print(json.dumps({
         'checkpoint': str(report.checkpoint), 'taught': report.taught,
-        'backbone': report.figures, 'decoder': str(decoder), **provenance(seed),
+        'backbone': report.figures, 'decoder': str(decoder),
+        'planner': str(planner), **provenance(seed),
     }))
     return 0
 
@@ -114,3 +121,14 @@ def make_motions_and_decoder(out: Path, amounts: Amounts, seed: int) -> Path:
         out / 'decoder', motions, manifest, TrainSettings(seed=seed, steps=amounts.decoder_steps)
     )
     return decoder
+
+
+def make_small_planner(out: Path, amounts: Amounts, seed: int) -> Path:
+    """Train the robot's small planner on the scenes, and return its file."""
+    planner = out / 'planner' / 'planner.onnx'
+    if not (out / 'planner' / 'PLANNER_CARD.md').is_file():
+        make_planner(
+            out / 'data', out / 'planner', load_manifest(ROBOT),
+            replace(EYES, steps=amounts.eyes_steps, seed=seed),
+            replace(EARS, steps=amounts.ears_steps, seed=seed))
+    return planner

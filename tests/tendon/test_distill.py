@@ -21,23 +21,26 @@ def parts(monkeypatch, tmp_path):
             return result
         return part
 
-    for name in ('generate', 'write_demonstrations', 'write_sequences', 'make_decoder'):
+    for name in (
+        'generate', 'write_demonstrations', 'write_sequences', 'make_decoder', 'make_planner'
+    ):
         monkeypatch.setattr(distill, name, record(name))
     monkeypatch.setattr(distill, 'distill', record('distill', made))
     return calls
 
 
 def test_everything_is_made_in_order(parts, tmp_path, capsys):
-    """Scenes, backbone, motions, decoder; the last line says where they are."""
+    """Scenes, backbone, motions, decoder, small planner; the last line says where they are."""
     assert distill.run(tmp_path, 'smoke') == 0
 
     assert [name for name, _, _ in parts] == [
         'generate', 'generate', 'generate', 'distill', 'write_demonstrations', 'write_sequences',
-        'make_decoder',
+        'make_decoder', 'make_planner',
     ]
     last = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
     assert last['checkpoint'] == str(tmp_path / 'final')
     assert last['decoder'] == str(tmp_path / 'decoder' / 'decoder.onnx')
+    assert last['planner'] == str(tmp_path / 'planner' / 'planner.onnx')
 
 
 @pytest.mark.parametrize('seed', [0, 7])
