@@ -40,6 +40,7 @@ EXTRAS = {
     ],
     'robot': ['onnxruntime>=1.20,<2', 'ruckig>=0.15,<1'],
     'sim': ['daqp>=0.7,<1', 'mink>=1,<2', 'mujoco>=3.3,<5'],
+    'gazebo': ['daqp>=0.7,<1', 'mink>=1,<2', 'mujoco>=3.3,<5', 'pyzmq>=26,<28'],
     'ros': [
         'ros-jazzy-rclpy[fastrtps]==7.1.6' + ROS_WHEELS,
         'ros-jazzy-common-interfaces==5.3.6' + ROS_WHEELS,

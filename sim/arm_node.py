@@ -25,9 +25,10 @@ from rclpy.utilities import try_shutdown
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
 from sim import messages_ros as messages
+from sim.arm_port import JointReading
 from sim.camera import Image as Picture
 from sim.errors import CommandError, SimError
-from sim.mujoco_arm import JointReading, MujocoArm
+from sim.mujoco_arm import MujocoArm
 from sim.node_parameters_ros import declare
 from sim.simulation_loop import Outputs, Periods, SimulationLoop
 from sim.surroundings import ANY_FITS, named_mishap

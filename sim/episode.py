@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from sim.arm_port import CONTROL_PERIOD_S
 from sim.expert import Expert, Moves
-from sim.mujoco_arm import CONTROL_PERIOD_S, MujocoArm
+from sim.mujoco_arm import MujocoArm
 from sim.oracle import Manner, oracle_plan, OracleStep
 from sim.scene import SceneSpec
 from sim.tasks import Task

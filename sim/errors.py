@@ -3,6 +3,8 @@
 
 SimError
 ├── DisplayError      no off-screen rendering on this machine; the message names the remedy
+├── GazeboUnavailable Gazebo cannot be had or started here; the message says why
+├── GazeboLost        a running Gazebo ended or fell silent
 ├── SceneError        a scene that cannot be drawn or shown
 └── CommandError      a joint command that the arm cannot take
 """
@@ -27,6 +29,20 @@ class DisplayError(SimError):
             'or: sudo apt-get install libosmesa6 and set MUJOCO_GL=osmesa. '
             'Set the variable before anything imports mujoco.'
         )
+
+
+class GazeboUnavailable(SimError):
+    """Gazebo cannot be had, or not be started, on this machine."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f'no Gazebo: {why}; "tendon gazebo-install" fetches it on Debian')
+
+
+class GazeboLost(SimError):
+    """A Gazebo that was running ended or fell silent."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f'Gazebo is lost: {what}')
 
 
 class SceneError(SimError):

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from sim.mujoco_arm import MujocoArm
+from sim.arm_port import SimulatedArm
 from sim.placement import Placement, Spot, X_RANGE_M, Y_RANGE_M
 
 Array = NDArray[np.float64]
@@ -24,7 +24,7 @@ HIGH_M = 0.13           # a tool above this is in nobody's way
 ATTEMPTS = 400
 
 
-def tool_at(arm: MujocoArm) -> tuple[Array, float]:
+def tool_at(arm: SimulatedArm) -> tuple[Array, float]:
     """Give the tool's position (3,) [m] and its yaw [rad] in base, the yaw up to half a turn."""
     body = arm.world.model.body('tool0').id
     # The tool points down and closes along its own y axis.
@@ -33,14 +33,14 @@ def tool_at(arm: MujocoArm) -> tuple[Array, float]:
     return position, math.atan2(along[1], along[0])
 
 
-def pose_of(arm: MujocoArm, index: int) -> Spot:
+def pose_of(arm: SimulatedArm, index: int) -> Spot:
     """Give x, y [m] and yaw [rad] of an entity in base."""
     x, y, _ = arm.world.centre(index)
     turn = arm.world.data.xmat[arm.world.body(index)].reshape(3, 3)
     return float(x), float(y), math.atan2(turn[1, 0], turn[0, 0])
 
 
-def around(arm: MujocoArm, index: int) -> Placement:
+def around(arm: SimulatedArm, index: int) -> Placement:
     """Give what stands on the table now, without one entity."""
     placement = Placement()
     for i, entity in enumerate(arm.world.scene.entities):
@@ -51,7 +51,7 @@ def around(arm: MujocoArm, index: int) -> Placement:
 
 
 def draw_spot(
-    arm: MujocoArm, index: int, rng: Generator, near: tuple[float, float],
+    arm: SimulatedArm, index: int, rng: Generator, near: tuple[float, float],
     least_m: float = 0.0, most_m: float = math.inf,
 ) -> Spot | None:
     """Draw a free spot for an entity at some distance [m] from a point; None if there is none."""

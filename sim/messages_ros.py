@@ -14,9 +14,9 @@ from typing import Any
 from builtin_interfaces.msg import Time
 import cv2
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
+from sim.arm_port import JointReading
 from sim.camera import Image as Picture
 from sim.model import CAMERA_FOVY_DEG, IMAGE_SIZE_PX
-from sim.mujoco_arm import JointReading
 from sim.trajectory import TrajectoryPoint
 from trajectory_msgs.msg import JointTrajectory
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 import math
 
+from sim.arm_port import SimulatedArm
 from sim.contacts import is_held, touches_arm
 from sim.free_spots import around, draw_spot, on_table, pose_of, tool_at
 from sim.mishaps import Mishap
 from sim.model import FINGER_FRICTION
-from sim.mujoco_arm import MujocoArm
 
 NEAR_M = 0.03           # sideways from the tool to the thing: the fingers are about to close
 PUSH_NEAR_M = 0.10      # the same for a push, which begins beside the thing
@@ -41,7 +41,7 @@ class Mischief:
         happened_s: simulated time at which it happened, for the first time; None before.
     """
 
-    def __init__(self, arm: MujocoArm, mishap: Mishap) -> None:
+    def __init__(self, arm: SimulatedArm, mishap: Mishap) -> None:
         """Lie in wait; the arm shows the scene that `prepare` made."""
         self._arm, self._mishap, self._rng = arm, mishap, mishap.rng(2)
         self.happened_s: float | None = None

@@ -9,10 +9,10 @@ tasks and no ROS.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from sim.arm_port import CONTROL_PERIOD_S, JointReading, TOP_SPEED
 from sim.arm_pose import JOINTS
 from sim.camera import Camera, Image
 from sim.display import mujoco
@@ -22,25 +22,6 @@ from sim.scene import SceneSpec
 from sim.world import World
 
 Array = NDArray[np.float64]
-
-CONTROL_PERIOD_S = 0.02
-# What the drives can do, from the URDF [rad/s], finger [m/s].
-TOP_SPEED = np.array([3.14] * 6 + [0.3])
-
-
-@dataclass(frozen=True)
-class JointReading:
-    """Joint sensors at one time.
-
-    Attributes:
-        time_s: simulated time of the reading.
-        positions: by joint name [rad], fingers [m].
-        velocities: by joint name [rad/s], fingers [m/s].
-    """
-
-    time_s: float
-    positions: dict[str, float]
-    velocities: dict[str, float]
 
 
 class MujocoArm:
@@ -99,6 +80,11 @@ class MujocoArm:
     def time_s(self) -> float:
         """Simulated time since the last reset."""
         return float(self.world.data.time)
+
+    @property
+    def picture_s(self) -> float:
+        """Simulated time of a picture that is taken now [s]."""
+        return self.time_s
 
     @property
     def positions(self) -> Array:

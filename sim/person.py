@@ -8,10 +8,10 @@ the robot thinks.
 
 from __future__ import annotations
 
+from sim.arm_port import SimulatedArm
 from sim.contacts import touches_arm
 from sim.free_spots import draw_spot, pose_of
 from sim.mishaps import Mishap
-from sim.mujoco_arm import MujocoArm
 
 YES = 'yes'
 FREE = 'it is free'
@@ -30,7 +30,7 @@ class Person:
         self._mishap, self._rng = mishap, mishap.rng(3)
         self.questions: list[str] = []
 
-    def answer(self, question: str, arm: MujocoArm) -> str | None:
+    def answer(self, question: str, arm: SimulatedArm) -> str | None:
         """Do what can be done and answer; None if nothing can be."""
         self.questions.append(question)
         if self._mishap.place < 0:
@@ -44,7 +44,7 @@ class Person:
         arm.world.move(taken, spot)
         return YES
 
-    def _in_the_way(self, arm: MujocoArm) -> int | None:
+    def _in_the_way(self, arm: SimulatedArm) -> int | None:
         """Return what stands in or on the place, if it is not what should go there."""
         place = arm.world.scene.entities[self._mishap.place]
         for index in range(len(arm.world.scene.entities)):

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import threading
 import time
 
+from sim.arm_port import JointReading, SimulatedArm
 from sim.camera import Image
 from sim.mishaps import Mishap, prepare
-from sim.mujoco_arm import JointReading, MujocoArm
 from sim.pacer import Pacer
 from sim.scene import SceneSpec
 from sim.surroundings import Surroundings
@@ -57,7 +57,7 @@ class SimulationLoop:
         lost_s: how much the simulation has fallen behind the wall clock for good.
     """
 
-    def __init__(self, arm: MujocoArm, periods: Periods | None = None) -> None:
+    def __init__(self, arm: SimulatedArm, periods: Periods | None = None) -> None:
         self._arm = arm
         self._periods = periods or Periods()
         self._lock = threading.Lock()

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import get_args
 
+from sim.arm_port import SimulatedArm
 from sim.errors import SceneError
 from sim.mischief import Mischief
 from sim.mishaps import draw_mishap, fits, Mishap, MishapKind, MISHAPS
-from sim.mujoco_arm import MujocoArm
 from sim.person import Person
 from sim.tasks import Task, TaskKind
 
@@ -50,7 +50,7 @@ class Surroundings:
         person: answers questions.
     """
 
-    def __init__(self, arm: MujocoArm, mishap: Mishap) -> None:
+    def __init__(self, arm: SimulatedArm, mishap: Mishap) -> None:
         """Begin with the scene that the arm shows."""
         self._arm = arm
         self.mishap, self.mischief, self.person = mishap, Mischief(arm, mishap), Person(mishap)

@@ -14,12 +14,12 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sim.arm_port import SimulatedArm
 from sim.contacts import is_held, touches_fingers, touching
 from sim.display import mujoco
 from sim.entity import BIN_WALL_M, Entity
 from sim.errors import SceneError
 from sim.instructions import Instruction, sample, Wording
-from sim.mujoco_arm import MujocoArm
 from sim.scene import draw_scene, SceneSpec, Split
 from sim.variation import Axis, vary
 
@@ -53,7 +53,7 @@ class Task:
     b: int
     instruction: str
 
-    def success(self, arm: MujocoArm) -> bool:
+    def success(self, arm: SimulatedArm) -> bool:
         """Say whether the task is fulfilled now.
 
         For 'absent' that means that nothing was moved; whether the robot also said so is for
@@ -137,12 +137,12 @@ def push_is_clear(entities: Sequence[Entity], a: int, b: int) -> bool:
     return True
 
 
-def _is_picked(arm: MujocoArm, task: Task) -> bool:
+def _is_picked(arm: SimulatedArm, task: Task) -> bool:
     rise = arm.world.centre(task.a)[2] - arm.world.scene.entities[task.a].z
     return bool(rise >= LIFTED_M) and is_held(arm, task.a)
 
 
-def _is_inside(arm: MujocoArm, task: Task) -> bool:
+def _is_inside(arm: SimulatedArm, task: Task) -> bool:
     data = arm.world.data
     bin_body = arm.world.body(task.b)
     offset = arm.world.centre(task.a) - data.xpos[bin_body]
@@ -156,7 +156,7 @@ def _is_inside(arm: MujocoArm, task: Task) -> bool:
     )
 
 
-def _is_stacked(arm: MujocoArm, task: Task) -> bool:
+def _is_stacked(arm: SimulatedArm, task: Task) -> bool:
     top, base = (arm.world.scene.entities[i] for i in (task.a, task.b))
     offset = arm.world.centre(task.a) - arm.world.centre(task.b)
     return bool(
@@ -167,7 +167,7 @@ def _is_stacked(arm: MujocoArm, task: Task) -> bool:
     )
 
 
-def _is_pushed(arm: MujocoArm, task: Task) -> bool:
+def _is_pushed(arm: SimulatedArm, task: Task) -> bool:
     world = arm.world
     thing = world.model.body_geomadr[world.body(task.a)]
     first = world.model.body_geomadr[world.body(task.b)]
@@ -184,21 +184,21 @@ def _is_pushed(arm: MujocoArm, task: Task) -> bool:
     )
 
 
-def _is_untouched(arm: MujocoArm, task: Task) -> bool:
+def _is_untouched(arm: SimulatedArm, task: Task) -> bool:
     count = len(arm.world.scene.entities)
     return all(np.linalg.norm(_shift(arm, i)) < MOVED_M for i in range(count))
 
 
-def _shift(arm: MujocoArm, index: int) -> Array:
+def _shift(arm: SimulatedArm, index: int) -> Array:
     """Displacement (3,) of an entity since the start [m]."""
     entity = arm.world.scene.entities[index]
     return np.subtract(arm.world.centre(index), (entity.x, entity.y, entity.z))
 
 
-def _is_left_alone(arm: MujocoArm, index: int) -> bool:
+def _is_left_alone(arm: SimulatedArm, index: int) -> bool:
     return not touches_fingers(arm, index) and _is_still(arm, index)
 
 
-def _is_still(arm: MujocoArm, index: int) -> bool:
+def _is_still(arm: SimulatedArm, index: int) -> bool:
     start = arm.world.model.body_dofadr[arm.world.body(index)]
     return bool(np.linalg.norm(arm.world.data.qvel[start:start + 3]) < STILL_M_S)

@@ -5,15 +5,15 @@ Knows the simulator's truth and the robot's question; nothing of plans.
 """
 
 from onboard_decoder.robot import Robot
+from sim.arm_port import SimulatedArm
 from sim.mishaps import Mishap
-from sim.mujoco_arm import MujocoArm
 from sim.surroundings import Surroundings
 
 
 class Company:
     """Lets a robot in lockstep hear what its surroundings say."""
 
-    def __init__(self, arm: MujocoArm, mishap: Mishap) -> None:
+    def __init__(self, arm: SimulatedArm, mishap: Mishap) -> None:
         """Begin with the scene that the arm shows."""
         self._around = Surroundings(arm, mishap)
         self._asked = ''

@@ -20,6 +20,7 @@ from onboard_decoder.manifest import Manifest
 from onboard_decoder.plan import ActionPlan, Outcome
 from onboard_decoder.planner_port import PlannerPort
 from onboard_decoder.robot import Robot
+from sim.arm_port import SimulatedArm
 from sim.camera import label_point
 from sim.mishaps import Mishap, prepare
 from sim.mujoco_arm import MujocoArm
@@ -86,7 +87,7 @@ class Episode:
     def __init__(
         self, manifest: Manifest, decoder: DecoderPort, connect: Callable[[], PlannerPort],
         delay_s: float = 0.16, settings: RobotSettings | None = None,
-        spoiler: Spoiler | None = None, arm: MujocoArm | None = None,
+        spoiler: Spoiler | None = None, arm: SimulatedArm | None = None,
     ) -> None:
         """Build the world.
 
@@ -107,7 +108,7 @@ class Episode:
 
     def run(
         self, seed: int, wording: str, scene: SceneSpec, task: Task,
-        mishap: Mishap | None = None, until: Callable[[MujocoArm], bool] | None = None,
+        mishap: Mishap | None = None, until: Callable[[SimulatedArm], bool] | None = None,
     ) -> EpisodeResult:
         """Run one task and judge it.
 
@@ -148,7 +149,7 @@ class Episode:
 
     def _carry_out(
         self, robot: Robot, clock: ManualClock, company: Company,
-        is_over: Callable[[MujocoArm], bool],
+        is_over: Callable[[SimulatedArm], bool],
     ) -> None:
         number, left = 0, round(SETTLE_S / self._manifest.control_period_s)
         while left > 0 and to_s(clock.now_ns()) < TIME_LIMIT_S and not is_over(self._arm):

@@ -27,6 +27,7 @@ from onboard_decoder.robot_factory import load_decoder
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from sim.arm_port import SimulatedArm
 from sim.free_spots import pose_of, tool_at
 from sim.mishaps import hand_move
 from sim.mujoco_arm import MujocoArm
@@ -166,7 +167,7 @@ class FirstTouch:
         self.touched_s: float | None = None
         self.is_beside = False
 
-    def __call__(self, arm: MujocoArm) -> bool:
+    def __call__(self, arm: SimulatedArm) -> bool:
         """Look; True once the fingers are down."""
         if self.acted_s is None and np.abs(arm.velocities[:6]).max() > MOVING:
             self.acted_s = arm.time_s

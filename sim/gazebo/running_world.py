@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One world that runs in a gzserver: its newest poses, pictures and time, and commands to it.
+
+Knows topics and waiting; nothing of what the poses mean. Every wait ends with an error if Gazebo
+ends, and goes on for ever only while it is paused by somebody else, which ``is_paused`` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+import threading
+import time
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sim.errors import GazeboLost
+from sim.gazebo.arm_sdf import MODEL
+from sim.gazebo.joint_commands import JointCommands
+from sim.gazebo.messages import gazebo
+from sim.gazebo.process import GazeboProcess
+from sim.gazebo.servos import GAINS
+from sim.gazebo.transport import GazeboTransport
+from sim.gazebo.world_sdf import CAMERA_LINK, STEP_S, WORLD
+
+Image = NDArray[np.uint8]
+
+FIRST_POSES_S = 10.0
+FIRST_PICTURE_S = 10.0
+LOOK_S = 0.02
+SILENT_S = 5.0   # without a new time although it is not paused: lost
+_RGB8 = 3
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture (height, width, 3), RGB, and the simulated time at which it was taken [s]."""
+
+    time_s: float
+    rgb: Image
+
+
+class RunningWorld:
+    """A gzserver with a world in it. Use as a context manager or ``close`` it.
+
+    Attributes:
+        time_s: simulated time of the newest poses [s].
+    """
+
+    def __init__(
+        self, sdf: str, folder: Path, names: Collection[str], lockstep: bool = False
+    ) -> None:
+        """Start and wait for the first poses.
+
+        Args:
+            sdf: the world.
+            folder: for the world's file and logs.
+            names: of models and 'model::link' whose poses are wanted.
+            lockstep: time goes on in ``advance`` only; else as fast as the wall clock.
+
+        Raises:
+            GazeboUnavailable: it cannot be started here.
+            GazeboLost: it starts but says nothing.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / 'tendon.world'
+        path.write_text(sdf, encoding='utf-8')
+        self._news = threading.Condition()
+        self._names = frozenset(names)
+        self._poses: dict[str, Any] = {}
+        self.time_s = 0.0
+        self._picture: Any = None
+        self._statistics: Any = None
+        self._lockstep = lockstep
+        self._process = GazeboProcess(path, folder, is_paused=lockstep)
+        self._commands: JointCommands | None = None
+        self._transport: GazeboTransport | None = None
+        try:
+            self._connect()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> RunningWorld:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """Process id of gzserver."""
+        return self._process.pid
+
+    @property
+    def is_paused(self) -> bool:
+        """True if somebody paused it."""
+        return bool(self._statistics is not None and self._statistics.paused)
+
+    @property
+    def real_time_factor(self) -> float:
+        """Simulated time by wall clock since the start; 0 before anything is known."""
+        if self._statistics is None:
+            return 0.0
+        real_s = _seconds(self._statistics.real_time)
+        return _seconds(self._statistics.sim_time) / real_s if real_s else 0.0
+
+    def poses(self) -> dict[str, NDArray[np.float64]]:
+        """Return the newest poses (4, 4): of models in the world, 'model::link' in the model."""
+        with self._news:
+            newest = {name: self._poses[name] for name in self._names}
+        return {name: _matrix(pose) for name, pose in newest.items()}
+
+    def wait_for_picture(self) -> None:
+        """Let time pass until there is a first picture. Raises GazeboLost."""
+        deadline_s = time.monotonic() + FIRST_PICTURE_S
+        while self._picture is None:
+            if time.monotonic() > deadline_s:
+                raise GazeboLost(f'no picture for {FIRST_PICTURE_S:g} s')
+            self.advance(LOOK_S)
+
+    @property
+    def picture(self) -> Picture:
+        """The newest picture; there is one after ``wait_for_picture``."""
+        stamped = self._picture
+        return Picture(_seconds(stamped.time), _image(stamped.image))
+
+    def command(self, targets: dict[str, float]) -> None:
+        """Send where joints shall be [rad] or [m]."""
+        assert self._commands is not None
+        self._commands.send(targets)
+
+    def advance(self, seconds: float) -> None:
+        """Let a simulated time pass [s]: by steps in lockstep, else by waiting for it.
+
+        Raises:
+            GazeboLost: it ended, or time stands still without a pause.
+        """
+        target_s = self.time_s + seconds
+        if self._lockstep:
+            self._control(multi_step=max(1, round(seconds / STEP_S)))
+        moved_s, seen_s = time.monotonic(), self.time_s
+        with self._news:
+            while self.time_s < target_s - STEP_S / 2:
+                self._news.wait(0.05)
+                self._check()
+                if self.time_s != seen_s or (self.is_paused and not self._lockstep):
+                    moved_s, seen_s = time.monotonic(), self.time_s
+                elif time.monotonic() - moved_s > SILENT_S:
+                    raise GazeboLost(f'time has stood still at {seen_s:.3f} s for {SILENT_S:g} s')
+            if self.time_s < target_s - SILENT_S:
+                raise GazeboLost('time went back')
+
+    def pause(self, is_paused: bool) -> None:
+        """Stop or start the time, as a person would in Gazebo's window."""
+        self._control(pause=is_paused)
+
+    def close(self) -> None:
+        """End everything; idempotent."""
+        if self._transport is not None:
+            self._transport.close()
+        if self._commands is not None:
+            self._commands.close()
+        self._process.stop()
+
+    def _connect(self) -> None:
+        self._transport = GazeboTransport(self._process.port)
+        about = f'/gazebo/{WORLD}'
+        self._transport.subscribe(f'{about}/pose/local/info', 'PosesStamped', self._take_poses)
+        self._transport.subscribe(f'{about}/world_stats', 'WorldStatistics', self._take_statistics)
+        self._transport.subscribe(
+            f'{about}/{CAMERA_LINK}/image', 'ImageStamped', self._take_picture)
+        self._transport.advertise(f'{about}/world_control', 'WorldControl')
+        deadline_s = time.monotonic() + FIRST_POSES_S
+        while not self._names <= self._poses.keys():
+            self._check()
+            if time.monotonic() > deadline_s:
+                missing = ', '.join(sorted(self._names - self._poses.keys()))
+                raise GazeboLost(f'no pose of {missing} for {FIRST_POSES_S:g} s')
+            if self._lockstep:
+                self._control(multi_step=1)
+            time.sleep(0.01)
+        self._commands = JointCommands(MODEL, self._process.partition, GAINS)
+        self._commands.wait_ready()
+
+    def _control(self, **fields: object) -> None:
+        assert self._transport is not None
+        self._transport.publish(f'/gazebo/{WORLD}/world_control', gazebo['WorldControl'](**fields))
+
+    def _check(self) -> None:
+        if not self._process.is_running:
+            raise GazeboLost('gzserver has ended')
+
+    def _take_poses(self, message: Any) -> None:
+        with self._news:
+            # A message leaves out what did not move.
+            self._poses.update((pose.name, pose) for pose in message.pose)
+            self.time_s = _seconds(message.time)
+            self._news.notify_all()
+
+    def _take_picture(self, message: Any) -> None:
+        with self._news:
+            self._picture = message
+            self._news.notify_all()
+
+    def _take_statistics(self, message: Any) -> None:
+        self._statistics = message
+
+
+def _seconds(stamp: Any) -> float:
+    return float(stamp.sec + stamp.nsec / 1e9)
+
+
+def _matrix(pose: Any) -> NDArray[np.float64]:
+    """Turn a pose message into a matrix (4, 4)."""
+    w, x, y, z = (getattr(pose.orientation, name) for name in 'wxyz')
+    return np.array([
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y), pose.position.x],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x), pose.position.y],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y), pose.position.z],
+        [0.0, 0.0, 0.0, 1.0],
+    ])
+
+
+def _image(message: Any) -> Image:
+    if message.pixel_format != _RGB8:
+        raise GazeboLost(f'pictures have pixel format {message.pixel_format}, not {_RGB8}')
+    rows = np.frombuffer(message.data, np.uint8).reshape(message.height, message.step)
+    rgb: Image = rows[:, :3 * message.width].reshape(message.height, message.width, 3).copy()
+    return rgb

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole world for Gazebo Classic: the arm, a drawn scene, table, lamp and calibrated camera.
+
+Takes the same URDF, scene and camera as `sim.model` and `sim.world` do for MuJoCo; what differs
+is physics and rendering. Tables are painted plain: their patterns are textures of MuJoCo's model.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from sim.appearance import Appearance, Clutter
+from sim.arm_pose import JOINTS, URDF
+from sim.entity import BIN_WALL_M, Entity
+from sim.gazebo.arm_sdf import arm_sdf, MODEL, paint, surface
+from sim.gazebo.urdf_links import pose_text, UrdfLinks
+from sim.model import (
+    BIN_MASS_KG,
+    camera_axes,
+    CAMERA_FOVY_DEG,
+    CAMERA_NAME,
+    CAMERA_POSITION_M,
+    IMAGE_SIZE_PX,
+    MIMIC_JOINT,
+)
+from sim.scene import SceneSpec
+
+Array = NDArray[np.float64]
+
+WORLD = 'tendon_world'
+CAMERA_LINK = f'{CAMERA_NAME}/link/rgb'
+IMAGE_RATE_HZ = 15.0
+STEP_S = 0.001
+THING_FRICTION = 0.8
+TABLE_FRICTION = 0.6
+
+
+def entity_model(index: int) -> str:
+    """Return the model's name of an entity."""
+    return f'entity_{index}'
+
+
+def world_sdf(scene: SceneSpec, image_rate_hz: float = IMAGE_RATE_HZ) -> str:
+    """Return the world with a scene in it, the arm in the scene's pose."""
+    urdf, look = UrdfLinks(URDF), scene.appearance
+    things = [_entity(entity_model(i), e) for i, e in enumerate(scene.entities)]
+    clutter = [_clutter(f'clutter_{i}', c) for i, c in enumerate(look.clutter)]
+    return '\n'.join([
+        f'<?xml version="1.0"?><sdf version="1.6"><world name="{WORLD}">', _physics(),
+        _light(look), _table(look), *things, *clutter, arm_sdf(urdf), _camera(look, image_rate_hz),
+        _state(urdf, scene), '</world></sdf>',
+    ])
+
+
+def _physics() -> str:
+    return (
+        f'<physics type="ode"><max_step_size>{STEP_S}</max_step_size>'
+        f'<real_time_update_rate>{1 / STEP_S:g}</real_time_update_rate>'
+        '<ode><solver><iters>80</iters></solver></ode></physics>'
+    )
+
+
+def _light(look: Appearance) -> str:
+    """Ambient light of the room, a lamp, and what MuJoCo's camera light adds."""
+    room = look.ambient
+    lamp = look.light_strength
+    aim = np.subtract((0.45, 0.0, 0.0), look.light_from)
+    direction = _numbers(aim / np.linalg.norm(aim))
+    at = _numbers(look.light_from)
+    shadows = str(look.shadows).lower()
+    ahead = _numbers(-camera_axes()[2])
+    return (
+        f'<scene><ambient>{room} {room} {room} 1</ambient>'
+        f'<background>0 0 0 1</background><shadows>{shadows}</shadows></scene>'
+        f'<light name="lamp" type="spot"><pose>{at} 0 0 0</pose>'
+        f'<diffuse>{lamp} {lamp} {lamp} 1</diffuse><specular>.1 .1 .1 1</specular>'
+        '<attenuation><range>20</range><constant>1</constant><linear>0</linear>'
+        '<quadratic>0</quadratic></attenuation>'
+        f'<direction>{direction}</direction><cast_shadows>{shadows}</cast_shadows>'
+        '<spot><inner_angle>2.6</inner_angle><outer_angle>2.8</outer_angle>'
+        '<falloff>1</falloff></spot></light>'
+        '<light name="headlight" type="directional"><cast_shadows>false</cast_shadows>'
+        '<diffuse>.25 .25 .25 1</diffuse><specular>0 0 0 1</specular>'
+        f'<direction>{ahead}</direction></light>'
+    )
+
+
+def _table(look: Appearance) -> str:
+    shape = '<geometry><plane><normal>0 0 1</normal><size>6 6</size></plane></geometry>'
+    return (
+        '<model name="table"><static>1</static><link name="link">'
+        f'<collision name="solid">{shape}{surface(TABLE_FRICTION)}</collision>'
+        f'<visual name="look">{shape}{paint(look.table_rgb)}</visual></link></model>'
+    )
+
+
+def _entity(name: str, entity: Entity) -> str:
+    pose = np.eye(4)
+    c, s = math.cos(entity.yaw), math.sin(entity.yaw)
+    cr, sr = math.cos(entity.roll), math.sin(entity.roll)
+    pose[:3, :3] = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]]) @ np.array(
+        [[1, 0, 0], [0, cr, -sr], [0, sr, cr]])
+    pose[:3, 3] = entity.x, entity.y, entity.z
+    if entity.kind == 'bin':
+        return _bin(name, entity, pose_text(pose))
+    r, h = entity.radius_m, entity.half_height_m
+    shape, inertia = {
+        'cube': (_box(r, r, h), _inertia(entity.mass_kg, r, r, h)),
+        'ball': (f'<sphere><radius>{r}</radius></sphere>', [0.4 * entity.mass_kg * r * r] * 3),
+        'cylinder': (
+            f'<cylinder><radius>{r}</radius><length>{2 * h}</length></cylinder>',
+            [entity.mass_kg * (0.25 * r * r + h * h / 3)] * 2 + [0.5 * entity.mass_kg * r * r],
+        ),
+    }[entity.kind]
+    return _free(name, pose_text(pose), entity.mass_kg, inertia, [('0 0 0 0 0 0', shape)],
+                 entity.rgb)
+
+
+def _bin(name: str, entity: Entity, pose: str) -> str:
+    """A floor and four walls, origin at the geometric centre."""
+    half, high, wall = entity.radius_m, entity.half_height_m, BIN_WALL_M / 2
+    side = half - wall
+    shapes = [(f'0 0 {wall - high} 0 0 0', _box(half, half, wall))]
+    shapes += [(f'{s * side} 0 {wall} 0 0 0', _box(wall, half, high - wall)) for s in (-1, 1)]
+    shapes += [(f'0 {s * side} {wall} 0 0 0', _box(half, wall, high - wall)) for s in (-1, 1)]
+    inertia = _inertia(BIN_MASS_KG, half, half, high)
+    return _free(name, pose, BIN_MASS_KG, inertia, shapes, entity.rgb)
+
+
+def _clutter(name: str, thing: Clutter) -> str:
+    a, b, c = thing.size
+    mass = 8 * a * b * c * 1000.0
+    return _free(name, f'{thing.x} {thing.y} {c} 0 0 {thing.yaw}', mass, _inertia(mass, a, b, c),
+                 [('0 0 0 0 0 0', _box(a, b, c))], (thing.grey,) * 3)
+
+
+def _free(
+    name: str, pose: str, mass: float, inertia: list[float], shapes: list[tuple[str, str]],
+    rgb: tuple[float, float, float],
+) -> str:
+    """A movable model of one link; it never falls asleep, since sleepers are not reported."""
+    entries = ''.join(
+        f'<{axis}>{value:.9f}</{axis}>' for axis, value in zip(('ixx', 'iyy', 'izz'), inertia,
+                                                               strict=True))
+    solids = ''.join(
+        f'<collision name="solid_{i}"><pose>{at}</pose><geometry>{shape}</geometry>'
+        f'{surface(THING_FRICTION)}</collision><visual name="look_{i}"><pose>{at}</pose>'
+        f'<geometry>{shape}</geometry>{paint(rgb)}</visual>'
+        for i, (at, shape) in enumerate(shapes)
+    )
+    return (
+        f'<model name="{name}"><pose>{pose}</pose><allow_auto_disable>0</allow_auto_disable>'
+        f'<link name="link"><inertial><mass>{mass}</mass><inertia>{entries}<ixy>0</ixy>'
+        f'<ixz>0</ixz><iyz>0</iyz></inertia></inertial>{solids}</link></model>'
+    )
+
+
+def _camera(look: Appearance, rate_hz: float) -> str:
+    """The camera as it hangs; SDF's cameras look along their x axis, y to the left."""
+    right, up, backward = camera_axes()
+    pose = np.eye(4)
+    pose[:3, :3] = _turned(np.array(look.camera_turn), np.stack([right, up, backward], 1))
+    pose[:3, :3] = pose[:3, :3] @ np.array([[0.0, -1, 0], [0, 0, 1], [-1, 0, 0]])
+    pose[:3, 3] = np.add(CAMERA_POSITION_M, look.camera_shift)
+    field = math.radians(CAMERA_FOVY_DEG)
+    return (
+        f'<model name="{CAMERA_NAME}"><static>1</static><pose>{pose_text(pose)}</pose>'
+        f'<link name="link"><sensor name="rgb" type="camera"><always_on>1</always_on>'
+        f'<update_rate>{rate_hz:g}</update_rate><camera><horizontal_fov>{field}</horizontal_fov>'
+        f'<image><width>{IMAGE_SIZE_PX}</width><height>{IMAGE_SIZE_PX}</height>'
+        '<format>R8G8B8</format></image><clip><near>.02</near><far>20</far></clip></camera>'
+        '</sensor></link></model>'
+    )
+
+
+def _turned(vector: Array, axes: Array) -> Array:
+    """Turn axes (3, 3), in columns, by a rotation vector (3,) of the camera's own frame."""
+    angle = float(np.linalg.norm(vector))
+    if angle == 0.0:
+        return axes
+    x, y, z = vector / angle
+    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    turn = np.eye(3) + math.sin(angle) * cross + (1 - math.cos(angle)) * cross @ cross
+    return np.asarray(turn @ axes)
+
+
+def _state(urdf: UrdfLinks, scene: SceneSpec) -> str:
+    """Where the arm's links are at the start: a model cannot be loaded with joints off 0."""
+    positions = dict(zip(JOINTS, scene.joints, strict=True))
+    positions[MIMIC_JOINT] = scene.joints[-1]
+    links = ''.join(
+        f'<link name="{name}"><pose>{pose_text(pose)}</pose></link>'
+        for name, pose in urdf.poses(positions).items()
+        if urdf.links[name].find('inertial') is not None
+    )
+    return f'<state world_name="{WORLD}"><model name="{MODEL}">{links}</model></state>'
+
+
+def _box(a: float, b: float, c: float) -> str:
+    """A box of half lengths [m]."""
+    return f'<box><size>{2 * a} {2 * b} {2 * c}</size></box>'
+
+
+def _inertia(mass: float, a: float, b: float, c: float) -> list[float]:
+    """Return what an even box of half lengths [m] has about its axes."""
+    return [mass * (b * b + c * c) / 3, mass * (a * a + c * c) / 3, mass * (a * a + b * b) / 3]
+
+
+def _numbers(values: Array | tuple[float, ...]) -> str:
+    return ' '.join(f'{value:.9g}' for value in values)
