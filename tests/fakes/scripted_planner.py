@@ -243,7 +243,9 @@ class ScriptedPlanner(planner_pb2_grpc.PlannerServicer):
             with self._lock:
                 stored = self._stored.setdefault(welcome.session_id, {})
                 if turn.turn_id in stored:
-                    return stored[turn.turn_id]
+                    answer.CopyFrom(stored[turn.turn_id])
+                    answer.epoch = welcome.epoch
+                    return answer
                 if not self.histories.apply(welcome.session_id, turn, answer):
                     return answer
                 self.turns.append(turn)
