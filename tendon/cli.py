@@ -235,12 +235,16 @@ def show(
     end(run(path=path, checkpoint=checkpoint))
 
 
-@app.command(epilog=examples('tendon doctor'))
-def doctor() -> None:
-    """Check what this machine has and lacks, with a remedy for each."""
+@app.command(epilog=examples('tendon doctor', 'tendon doctor --backbone cloud.example:50251'))
+def doctor(
+    backbone: Annotated[
+        str | None, typer.Option(help='host:port to look for a backbone at; default: here.')
+    ] = None,
+) -> None:
+    """Check this machine, its way to the backbone and its ROS graph, with a remedy for each."""
     from tendon.doctor import run
 
-    end(run())
+    end(run(backbone))
 
 
 def ros_arguments(parameters: dict[str, object], more: list[str]) -> list[str]:

@@ -1,21 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says what this machine has and lacks, one line and one remedy each.
+"""Says what this machine, its way to the backbone and its ROS graph have and lack.
 
-Runs the checks of ``doctor_checks`` one by one; a check that breaks is a finding, not a crash.
+One line and one remedy each. Runs the checks of ``doctor_checks``, ``doctor_network``,
+``doctor_backbone`` and ``doctor_graph``; a check that breaks is a finding, not a crash.
 """
 
+from collections.abc import Callable, Iterable
+
+from protos.protocol import DEFAULT_PORT
 from rich.console import Console
 from rich.table import Table
-from tendon.doctor_checks import CHECKS, Finding, State
+from tendon.doctor_checks import CHECKS
+from tendon.doctor_finding import Finding, State
 
-COLOURS = {State.OK: 'green', State.WARNING: 'yellow', State.FAILURE: 'red'}
+COLOURS = {
+    State.OK: 'green', State.WARNING: 'yellow', State.FAILURE: 'red', State.SKIPPED: 'dim',
+}
+Check = Callable[[], Finding | Iterable[Finding]]
 
 
-def run() -> int:
-    """Check, print, and return 0, or 1 if anything that is needed is missing."""
+def run(backbone: str | None = None) -> int:
+    """Check, print, and return 0, or 1 if anything that is needed is missing.
+
+    Args:
+      backbone: host:port that the robot is to use; None looks for one on this machine.
+    """
     console = Console()
-    with console.status('checking ...'):
-        findings = [examine(name) for name in CHECKS]
+    findings: list[Finding] = []
+    with console.status('checking ...') as status:
+        for name, check in checks(backbone).items():
+            status.update(f'checking {name} ...')
+            findings += examine(name, check)
     console.print(table_of(findings))
     failures = [finding for finding in findings if finding.state is State.FAILURE]
     if failures:
@@ -26,17 +41,44 @@ def run() -> int:
     return 0
 
 
-def examine(name: str) -> Finding:
+def checks(backbone: str | None) -> dict[str, Check]:
+    """Return all checks by name, in the order in which they are made."""
+    # Imported here: a machine that lacks gRPC or ROS must still hear about the rest.
+    def there() -> Finding:
+        from tendon.doctor_backbone import backbone as check
+        return check(address, backbone is not None)
+
+    def clocks() -> Finding:
+        from tendon.doctor_backbone import clock_offset
+        return clock_offset(address)
+
+    def way() -> Finding:
+        from tendon.doctor_network import proxy
+        return proxy(address.rpartition(':')[0])
+
+    def graph() -> list[Finding]:
+        from tendon.doctor_graph import graph_findings
+        return graph_findings()
+
+    address = backbone or f'127.0.0.1:{DEFAULT_PORT}'
+    further: dict[str, Check] = {
+        'proxy': way, 'backbone': there, 'clocks': clocks, 'joints and camera': graph,
+    }
+    return {**CHECKS, **further}
+
+
+def examine(name: str, check: Check) -> list[Finding]:
     """Run one check; an error of it is a failure with its own text."""
     try:
-        return CHECKS[name]()
+        found = check()
     except Exception as error:
         text = str(error).strip().splitlines() or ['']
-        return Finding(name, State.FAILURE, f'{type(error).__name__}: {text[0]}')
+        return [Finding(name, State.FAILURE, f'{type(error).__name__}: {text[0]}')]
+    return [found] if isinstance(found, Finding) else list(found)
 
 
 def table_of(findings: list[Finding]) -> Table:
-    """Draw the findings; remedies only where something is wrong."""
+    """Draw the findings; remedies only where there is something to do."""
     table = Table('check', 'state')
     for column in ('found', 'remedy'):
         table.add_column(column, overflow='fold')  # a path must stay whole to be copied

@@ -2,9 +2,8 @@
 """The checks of ``tendon doctor``. Each tries the thing itself, not a sign of it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
+import logging
 import os
 from pathlib import Path
 import platform
@@ -12,29 +11,15 @@ import socket
 import sys
 import threading
 
+from onboard_decoder.realtime import Priority
 from tendon.config_files import config_file
+from tendon.doctor_finding import Finding, State
+from tendon.doctor_network import steady_clock, tcp
 
 PROFILE_VARIABLE = 'FASTRTPS_DEFAULT_PROFILES_FILE'
 # Four processes with the 16 MiB segment of config/fastdds.xml, and as much again.
 SHARED_MEMORY_MIB = 128
-
-
-class State(Enum):
-    """How a check went; only a failure keeps ``tendon demo`` from running."""
-
-    OK = 'ok'
-    WARNING = 'warning'
-    FAILURE = 'missing'
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What one check found."""
-
-    name: str
-    state: State
-    detail: str
-    remedy: str = ''
+LOOP_PRIORITY = 80  # loop_priority of config/onboard.yaml
 
 
 def python() -> Finding:
@@ -146,26 +131,24 @@ def port() -> Finding:
     return Finding('port', State.OK, f'{address} is free')
 
 
-def real_time() -> Finding:
+def real_time(level: int = LOOP_PRIORITY) -> Finding:
     """The command loop may run above everything else."""
-    trouble: list[str] = []
-
-    def attempt() -> None:
-        try:
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-        except (OSError, AttributeError) as error:
-            trouble.append(str(error))
-
+    priority = Priority(level)
     # A thread of its own: what it gets ends with it.
-    thread = threading.Thread(target=attempt)
-    thread.start()
-    thread.join()
-    if trouble:
+    thread = threading.Thread(target=priority.take)
+    logging.disable()  # this check says it in its own words
+    try:
+        thread.start()
+        thread.join()
+    finally:
+        logging.disable(logging.NOTSET)
+    if 'refused' in priority.state:
         return Finding(
-            'real time', State.WARNING, f'{trouble[0]}: ticks may be late under load',
-            'add "@realtime - rtprio 90" to /etc/security/limits.conf and join that group',
+            'real time', State.WARNING, f'{priority.state}: ticks may be late under load',
+            'add "@realtime - rtprio 90" to /etc/security/limits.conf and join that group; in a '
+            'container: --cap-add SYS_NICE --ulimit rtprio=90',
         )
-    return Finding('real time', State.OK, 'SCHED_FIFO allowed')
+    return Finding('real time', State.OK, f'{priority.state} allowed')
 
 
 def dds_profile() -> Finding:
@@ -199,5 +182,6 @@ def shared_memory() -> Finding:
 CHECKS: dict[str, Callable[[], Finding]] = {
     'python': python, 'libraries': libraries, 'ROS 2': ros, 'rendering': rendering,
     'checkpoint': checkpoint, 'decoder': decoder, 'port': port, 'real time': real_time,
-    'DDS profile': dds_profile, 'shared memory': shared_memory,
+    'DDS profile': dds_profile, 'shared memory': shared_memory, 'TCP': tcp,
+    'steady clock': steady_clock,
 }
