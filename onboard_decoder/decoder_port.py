@@ -38,6 +38,7 @@ class DecoderPort(Protocol):
         velocities: Array,
         delay_s: float,
         latent: Sequence[float] = (),
+        tail: Array | None = None,
     ) -> Decoded:
         """Return a chunk whose first target is used ``delay_s`` after the joints were measured.
 
@@ -47,6 +48,8 @@ class DecoderPort(Protocol):
           velocities: measured velocities, (joints,).
           delay_s: time from the measurement to the use of the first target [s].
           latent: what the backbone gave for the decoder; empty where there is none.
+          tail: what is left of the chunk that is being played, (ticks, joints), from the tick on
+            at which the new chunk's first target is due; None to decode freely.
 
         Raises:
           ChunkRefused: if the step cannot be decoded.

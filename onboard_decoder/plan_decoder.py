@@ -87,6 +87,7 @@ class PlanDecoder:
         velocities: Array,
         delay_s: float,
         latent: Sequence[float] = (),
+        tail: Array | None = None,
     ) -> DecodedChunk:
         """Decode; see ``DecoderPort``.
 

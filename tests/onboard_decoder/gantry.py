@@ -74,7 +74,7 @@ class GantryDecoder:
         self._times = np.arange(1, horizon + 1) * manifest.control_period_s
         self.calls = 0
 
-    def decode(self, step, joints, velocities, delay_s, latent=()):
+    def decode(self, step, joints, velocities, delay_s, latent=(), tail=None):
         """Return the way from the measured joints to the step's target."""
         self.calls += 1
         goal = joints.copy()

@@ -23,7 +23,7 @@ class SlowDecoder:
         self.clock, self.duration_ns, self.delays_s, self.joints = clock, 0, [], []
         self.answer = np.zeros((50, 4))
 
-    def decode(self, step, joints, velocities, delay_s, latent=()):
+    def decode(self, step, joints, velocities, delay_s, latent=(), tail=None):
         self.clock.advance(self.duration_ns)
         self.delays_s.append(delay_s)
         self.joints.append(joints)

@@ -70,8 +70,8 @@ def test_a_sluggish_arm_gets_there_later_and_does_not_swing(tmp_path, share):
 class SteadyDecoder(GantryDecoder):
     """Goes straight to the target at a constant speed that the arm could keep."""
 
-    def decode(self, step, joints, velocities, delay_s, latent=()):
-        whole = super().decode(step, joints, velocities, delay_s, latent)
+    def decode(self, step, joints, velocities, delay_s, latent=(), tail=None):
+        whole = super().decode(step, joints, velocities, delay_s, latent, tail)
         way = np.array([0.9, 0.0, 0.3, joints[3]]) - joints
         length = max(float(np.linalg.norm(way)), 1e-9)
         gone = np.minimum(0.4 * (delay_s + self._times) / length, 1.0)[:, None]
