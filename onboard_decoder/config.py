@@ -128,7 +128,26 @@ class WatchdogLimits(_Checked):
 
     joints_stale_s: float = bounded(0.25, 0.02, 10.0, 'Age of the joints: brake [s]')
     image_stale_s: float = bounded(1.0, 0.02, 60.0, 'Age of the image when one is needed [s]')
+    joints_frozen_s: float = bounded(
+        0.15, 0.02, 10.0, 'Joints the same to the last bit for this long, though led away: brake [s]'
+    )
+    joints_led_s: float = bounded(
+        0.05, 0.005, 10.0, 'How far they must be led for that, as time at full speed [s]'
+    )
+    image_frozen_s: float = bounded(
+        2.0, 0.1, 60.0, 'Images the same to the last bit for this long, though the arm moves [s]'
+    )
+    image_moved_s: float = bounded(
+        0.6, 0.05, 60.0, 'How far it must move for that, as time at full speed [s]'
+    )
     plan_late_s: float = bounded(0.25, 0.02, 60.0, 'A turn without an answer is late [s]')
+    no_plan_s: float = bounded(5.0, 0.1, 600.0, 'A task without a plan for this long: a fault [s]')
+    link_slow_s: float = bounded(
+        0.1, 0.001, 10.0, 'Smoothed round trip to the backbone above this is a fault [s]'
+    )
+    silence_s: float = bounded(
+        0.25, 0.12, 10.0, 'Backbone not heard for this long: silent [s]'
+    )
     range_tolerance: float = bounded(
         0.25, 0.0, 10.0,
         'Measured joint beyond its limits by more than this share of its range: wrong unit'

@@ -2,7 +2,8 @@
 """The part of the robot that runs at every tick: buffer, filter, command. Waits for nobody.
 
 Knows chunks and joints; nothing of tasks, plans or the backbone. ``tick`` is called by one thread,
-everything else may be called by another.
+everything else may be called by another, and so may the reasons to brake be set:
+``is_estopped`` while the emergency stop is pressed, ``are_joints_frozen`` while they are.
 """
 
 from collections.abc import Callable
@@ -79,6 +80,8 @@ class Servo:
         self._is_moving = False
         self.is_active = False
         self.is_stopped = False
+        self.is_estopped = False
+        self.are_joints_frozen = False
         self.last_tick: TickStamp | None = None
 
     def activate(self) -> None:
@@ -126,7 +129,7 @@ class Servo:
             return None
         number = self.last_tick.number + 1 if self.last_tick else 0
         last = self.filter.motion
-        must_brake = self.is_stopped or self._are_joints_stale()
+        must_brake = self._must_brake()
         if must_brake:
             self.buffer.clear()  # made from joints that are not to be trusted, or not wanted
         self._keep_pace(last.positions)
@@ -178,6 +181,11 @@ class Servo:
             return False
         self.filter.reset(joints.positions)
         return True
+
+    def _must_brake(self) -> bool:
+        """True where somebody stopped the arm, or its joints are not to be trusted."""
+        stopped = self.is_stopped or self.is_estopped
+        return stopped or self.are_joints_frozen or self._are_joints_stale()
 
     def _are_joints_stale(self) -> bool:
         return self._watchdog.are_joints_stale(self._intake.joints_age_ns())
