@@ -18,6 +18,7 @@ from typing import Any
 
 from builtin_interfaces.msg import Time
 import rclpy
+from rclpy.duration import Duration
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
@@ -25,10 +26,10 @@ from rclpy.utilities import try_shutdown
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
 from sim import messages_ros as messages
+from sim.arm_factory import make_arm
 from sim.arm_port import JointReading
 from sim.camera import Image as Picture
-from sim.errors import CommandError, SimError
-from sim.mujoco_arm import MujocoArm
+from sim.errors import CommandError, GazeboLost, SceneError, SimError
 from sim.node_parameters_ros import declare
 from sim.simulation_loop import Outputs, Periods, SimulationLoop
 from sim.surroundings import ANY_FITS, named_mishap
@@ -54,10 +55,10 @@ class ArmNode(Node):
         self._log: Any = Node.get_logger(self)
         declare(self)
         self._use_clock = bool(self._value('use_clock'))
-        arm = MujocoArm(
-            seed=self._value('seed'),
-            position_noise=self._value('position_noise'),
-            velocity_noise=self._value('velocity_noise'),
+        self._is_gazebo = self._value('simulator') == 'gazebo'
+        arm = make_arm(
+            self._value('simulator'), self._value('seed'), self._value('position_noise'),
+            self._value('velocity_noise'),
         )
         rates = (self._value(f'{kind}_rate_hz') for kind in ('joint', 'image', 'state'))
         self._loop = SimulationLoop(arm, Periods(*(1.0 / rate for rate in rates)))
@@ -100,17 +101,31 @@ class ArmNode(Node):
             self._say,
         )
         try:
-            self._loop.run(outputs, lambda: float(self._value('real_time_factor')))
+            while not self._has_run(outputs):
+                self._log.info(self._draw())
         except Exception as fault:  # publishing fails too when the context has been shut down
             if self.context.ok():
                 self.failed = True
                 self._log.fatal(f'simulation stopped: {type(fault).__name__}: {fault}')
                 self.context.try_shutdown()
 
-    def _stamp(self) -> Time:
+    def _has_run(self, outputs: Outputs) -> bool:
+        """Run to the wanted end; False if Gazebo was lost on the way, and has to start again."""
+        try:
+            self._loop.run(outputs, self._pace)
+        except GazeboLost as fault:
+            self._log.error(f'{fault}; it is started again with the same scene')
+            return False
+        return True
+
+    def _pace(self) -> float:
+        """Return the wanted real-time factor; Gazebo keeps step with the clock by itself."""
+        return 0.0 if self._is_gazebo else float(self._value('real_time_factor'))
+
+    def _stamp(self, age_s: float = 0.0) -> Time:
         if self._use_clock:
-            return messages.stamp_of(self._loop.time_s)
-        return self.get_clock().now().to_msg()
+            return messages.stamp_of(max(0.0, self._loop.time_s - age_s))
+        return (self.get_clock().now() - Duration(nanoseconds=round(age_s * 1e9))).to_msg()
 
     def _publish_joints(self, reading: JointReading) -> None:
         stamp = self._stamp()
@@ -123,7 +138,7 @@ class ArmNode(Node):
         return any(topic.get_subscription_count() for topic in topics)
 
     def _publish_picture(self, picture: Picture) -> None:
-        stamp = self._stamp()
+        stamp = self._stamp(self._loop.picture_age_s)
         self._info.publish(messages.camera_info(stamp))
         if self._image.get_subscription_count():
             self._image.publish(messages.image(picture, stamp))
@@ -167,6 +182,8 @@ class ArmNode(Node):
     def _draw(self) -> str:
         """Draw scene and task from the present parameters; returns words about them."""
         seed, mishap = int(self._value('scene_seed')), str(self._value('mishap'))
+        if self._is_gazebo and mishap != 'none':
+            raise SceneError('mishap in Gazebo', mishap, 'none')
         any_kind = None if mishap == 'none' else ANY_FITS
         scene, task = draw_task(
             seed,

@@ -10,6 +10,7 @@ from typing import get_args, NamedTuple
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.node import Node
+from sim.arm_factory import SIMULATORS
 from sim.instructions import Wording
 from sim.scene import SPLITS
 from sim.surroundings import NAMES
@@ -31,6 +32,10 @@ class Parameter(NamedTuple):
 
 
 PARAMETERS = (
+    Parameter(
+        'simulator', 'mujoco', f'Whose physics and pictures: {", ".join(SIMULATORS)}.',
+        at_start=True,
+    ),
     Parameter('seed', 0, 'Seed of the sensor noise.', 0, 2**31 - 1, at_start=True),
     Parameter('scene_seed', 1, 'Seed of scene and task, used at the next reset.', 0, 2**31 - 1),
     Parameter('task', '', f'Kind of task: one of {", ".join(TASK_KINDS)}, or empty for any.'),

@@ -55,6 +55,7 @@ class SimulationLoop:
     Attributes:
         time_s: simulated time; unlike the arm's it goes on through resets.
         lost_s: how much the simulation has fallen behind the wall clock for good.
+        picture_age_s: how old the newest picture was when it was handed over.
     """
 
     def __init__(self, arm: SimulatedArm, periods: Periods | None = None) -> None:
@@ -71,6 +72,8 @@ class SimulationLoop:
         self._moved_s = 0.0
         self.time_s = 0.0
         self.lost_s = 0.0
+        self._pictured_s = -1.0
+        self.picture_age_s = 0.0
 
     def reset(
         self, scene: SceneSpec, task: Task, scene_seed: int, mishap: Mishap | None = None
@@ -91,6 +94,7 @@ class SimulationLoop:
             self._around = Surroundings(self._arm, mishap)
             self._task, self._scene_seed = task, scene_seed
             self._first_success_s = None
+            self._pictured_s = -1.0
             self._follower.hold(scene.joints)
 
     def follow(
@@ -174,8 +178,10 @@ class SimulationLoop:
             if answer is not None:
                 outputs.answer(answer)
             if self.time_s >= due['picture'] and outputs.wants_pictures():
-                due['picture'] = _next(due['picture'], self.time_s, self._periods.picture_s)
-                outputs.picture(self.picture())
+                picture = self._new_picture()
+                if picture is not None:
+                    due['picture'] = _next(due['picture'], self.time_s, self._periods.picture_s)
+                    outputs.picture(picture)
             if self.time_s >= due['state']:
                 due['state'] = _next(due['state'], self.time_s, self._periods.state_s)
                 outputs.state(self.state())
@@ -194,6 +200,15 @@ class SimulationLoop:
         """Take a picture; always call from the same thread, the display belongs to it."""
         with self._lock:
             return self._arm.render()
+
+    def _new_picture(self) -> Image | None:
+        """Take a picture, or None while the newest is one that was handed over already."""
+        picture = self.picture()
+        if self._arm.picture_s <= self._pictured_s:
+            return None
+        self._pictured_s = self._arm.picture_s
+        self.picture_age_s = max(0.0, self._arm.time_s - self._arm.picture_s)
+        return picture
 
     def _reading(self) -> JointReading:
         with self._lock:

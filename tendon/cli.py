@@ -21,6 +21,8 @@ from tendon.cli_options import (
     MODE_HELP,
     Out,
     Seed,
+    Sim,
+    Simulator,
 )
 from tendon.errors import BadRequest, TendonError
 import typer
@@ -64,7 +66,7 @@ def version(
 
 @app.command(epilog=examples(
     'tendon demo', 'tendon demo --seed 11', 'tendon demo --instruction "pick up the red cube"',
-    'tendon demo --mode react --mishap moved',
+    'tendon demo --mode react --mishap moved', 'tendon demo --sim gazebo',
 ))
 def demo(
     seed: Seed = 7,
@@ -75,13 +77,14 @@ def demo(
     checkpoint: Checkpoint = None,
     mode: Annotated[Mode, typer.Option(help=MODE_HELP)] = Mode.PLAN,
     mishap: GoesWrong = Mishap.NONE,
+    sim: Sim = Simulator.MUJOCO,
 ) -> None:
     """Do one task: backbone, simulated arm and robot on this machine."""
     from tendon.demo import run
 
     end(run(
         seed=seed, instruction=instruction, out=out, checkpoint=checkpoint, mode=mode.value,
-        mishap=mishap.value,
+        mishap=mishap.value, simulator=sim.value,
     ))
 
 
@@ -100,11 +103,16 @@ def serve(context: typer.Context) -> None:
     'tendon arm --seed 3', 'tendon arm --mishap blocked',
     'tendon arm --seed 3 -- --ros-args -p task:=stack -r __ns:=/left',
 ))
-def arm(context: typer.Context, seed: Seed = 1, mishap: GoesWrong = Mishap.NONE) -> None:
+def arm(
+    context: typer.Context, seed: Seed = 1, mishap: GoesWrong = Mishap.NONE,
+    sim: Sim = Simulator.MUJOCO,
+) -> None:
     """Run the simulated arm as a ROS node; further arguments are those of ROS."""
     from sim.arm_node import main as run
 
-    run(ros_arguments({'scene_seed': seed, 'mishap': mishap.value}, context.args))
+    run(ros_arguments(
+        {'scene_seed': seed, 'mishap': mishap.value, 'simulator': sim.value}, context.args
+    ))
 
 
 @app.command(context_settings=PASS_ON, epilog=examples(
@@ -146,7 +154,7 @@ def ask(
     'tendon eval --episodes 20', 'tendon eval --split test --episodes 200 --out runs/eval',
     'tendon eval --axis visual --backbone 127.0.0.1:50251',
     'tendon eval --cache-policy cake+squat4 --cache-budget 1/8',
-    'tendon eval --planner onboard',
+    'tendon eval --planner onboard', 'tendon eval --sim gazebo --kinds pick,put --episodes 50',
 ))
 def evaluate(
     split: Annotated[str, typer.Option(help='train or test.')] = 'test',
@@ -177,6 +185,10 @@ def evaluate(
     planner: Annotated[
         str, typer.Option(help='Who plans: cloud, onboard, or auto.')
     ] = 'cloud',
+    kinds: Annotated[
+        str, typer.Option(help='Kinds of tasks, in turn; for example pick,put.')
+    ] = '',
+    sim: Sim = Simulator.MUJOCO,
     out: Annotated[
         Path | None, typer.Option(help='Folder for one line per task and the scores.')
     ] = None,
@@ -187,8 +199,17 @@ def evaluate(
     end(run(
         split=split, episodes=episodes, seed=seed, axis=axis, backbone_address=backbone,
         checkpoint=checkpoint, workers=workers, delay_ms=delay_ms, manifest=manifest, out=out,
-        cache_policy=cache_policy, cache_budget=cache_budget, planner=planner,
+        cache_policy=cache_policy, cache_budget=cache_budget, planner=planner, kinds=kinds,
+        simulator=sim.value,
     ))
+
+
+@app.command('gazebo-install')
+def gazebo_install() -> None:
+    """Fetch Gazebo Classic into the user's cache; 245 MB, without root."""
+    from sim.gazebo.install import install as run
+
+    print(f'Gazebo is in {run()}')
 
 
 @app.command(epilog=examples(

@@ -33,7 +33,19 @@ class Mishap(Enum):
     FLAT = 'flat'
 
 
+class Simulator(Enum):
+    """Values of the simulated arm's parameter ``simulator``."""
+
+    MUJOCO = 'mujoco'
+    GAZEBO = 'gazebo'
+
+
 GoesWrong = Annotated[Mishap, typer.Option(help='What goes wrong in the simulation.')]
+
+
+Sim = Annotated[
+    Simulator, typer.Option('--sim', help='Whose physics and pictures; see gazebo-install.')
+]
 
 
 def examples(*lines: str) -> str:

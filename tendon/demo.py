@@ -27,6 +27,7 @@ NOTE = 'One task of `tendon demo`: backbone, robot and simulated arm on one mach
 def run(
     seed: int = 7, instruction: str | None = None, out: Path = Path('runs/demo'),
     checkpoint: Path | None = None, mode: str = 'plan', mishap: str = 'none',
+    simulator: str = 'mujoco',
 ) -> int:
     """Do one task and report.
 
@@ -38,6 +39,7 @@ def run(
       checkpoint: model of the backbone; None takes the shipped one.
       mode: of the agent; see the setting ``agent.mode`` of the robot.
       mishap: what goes wrong; see the parameter of the simulated arm.
+      simulator: 'mujoco' or 'gazebo'.
 
     Returns:
       0 if the task was fulfilled, 1 if not.
@@ -47,7 +49,7 @@ def run(
     """
     console = Console()
     console.print('Starting backbone, simulated arm and robot, each a process of its own ...')
-    scene = Scene(seed, 'put', mishap=mishap)
+    scene = Scene(seed, 'put', mishap=mishap, simulator=simulator)
     with local_robot(out, scene, checkpoint, {'agent.mode': mode}) as robot:
         robot.talk.wait(lambda: bool(robot.talk.truth), TRUTH_TIMEOUT_S)
         sentence = instruction or str(robot.talk.truth['instruction'])

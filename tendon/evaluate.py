@@ -22,9 +22,10 @@ from onboard_decoder.planner_client import LinkSettings, PlannerClient
 from onboard_decoder.planner_port import PlannerPort
 from onboard_decoder.robot_factory import load_decoder, load_planner
 from rich.console import Console
+from sim.arm_factory import make_arm, SIMULATORS
 from sim.instructions import Wording
 from sim.scene import Split, SPLITS
-from sim.tasks import draw_task, TaskKind
+from sim.tasks import draw_task, TASK_KINDS, TaskKind
 from sim.variation import AXES, Axis
 from tendon.backbone_process import backbone
 from tendon.cache_wish import CacheWish
@@ -55,6 +56,7 @@ def evaluate(
     checkpoint: Path | None = None, out: Path | None = None, workers: int | None = None,
     delay_ms: float = 160.0, axis: str = 'none', manifest: str = 'tendon_arm',
     cache_policy: str = '', cache_budget: str = '', planner: str = 'cloud',
+    kinds: str = '', simulator: str = 'mujoco',
 ) -> int:
     """Run ``episodes`` tasks with known wordings and as many with unseen ones.
 
@@ -71,6 +73,8 @@ def evaluate(
       manifest: robot by name or path.
       cache_policy: how the backbone keeps a session's cache; '' leaves it to the backbone.
       cache_budget: bytes of it, or a share such as '1/8' of a usual turn in half precision.
+      kinds: kinds of tasks, in turn, with commas between; '' takes a mixture of all.
+      simulator: 'mujoco', or 'gazebo' in lockstep.
       planner: who plans; see ``OffloadSettings.mode``. No backbone is started for 'onboard'.
 
     Returns:
@@ -79,24 +83,25 @@ def evaluate(
     Raises:
       BadRequest: for values that nothing can be done with.
     """
-    _check(split, episodes, axis)
+    _check(split, episodes, axis, simulator)
+    mixture = _mixture(kinds)
     settings = _settings(planner)
     wish = CacheWish.read(cache_policy, cache_budget)
     link = wish.link() if backbone_address else LinkSettings()
     console = Console(stderr=False)
     jobs = [
-        Job(seed + number, cast(Split, split), wording, KINDS[number % len(KINDS)],
+        Job(seed + number, cast(Split, split), wording, mixture[number % len(mixture)],
             cast(Axis, axis))
         for wording in get_args(Wording) for number in range(episodes)
     ]
     start_s = time.monotonic()
     nobody = '-' if planner == 'onboard' else None
     with backbone(nobody or backbone_address, checkpoint, wish.settings()) as address:
-        worker = Worker(manifest, address, delay_ms / 1e3, settings, link)
+        worker = Worker(manifest, address, delay_ms / 1e3, settings, link, simulator)
         results = run_jobs(jobs, worker, workers, console)
     print_scores(results, console)
     figures = scores(results) | {
-        'split': split, 'axis': axis, 'planner': planner,
+        'split': split, 'axis': axis, 'simulator': simulator, 'planner': planner,
         'cache_policy': cache_policy or 'default',
         'cache_budget': cache_budget or 'default', 'wall_s': round(time.monotonic() - start_s, 1),
         **provenance(seed),
@@ -114,8 +119,18 @@ def _settings(planner: str) -> RobotSettings:
         raise BadRequest(str(error)) from error
 
 
-def _check(split: str, episodes: int, axis: str) -> None:
-    for what, value, allowed in (('split', split, SPLITS), ('axis', axis, AXES)):
+def _mixture(kinds: str) -> tuple[TaskKind, ...]:
+    """Read kinds of tasks; none are all."""
+    wanted = [name.strip() for name in kinds.split(',')] if kinds else []
+    for name in wanted:
+        if name not in TASK_KINDS:
+            raise BadRequest(f'kind is {name!r}; allowed: {", ".join(TASK_KINDS)}')
+    return tuple(cast(TaskKind, name) for name in wanted) or KINDS
+
+
+def _check(split: str, episodes: int, axis: str, simulator: str) -> None:
+    choices = (('split', split, SPLITS), ('axis', axis, AXES), ('sim', simulator, SIMULATORS))
+    for what, value, allowed in choices:
         if value not in allowed:
             raise BadRequest(f'{what} is {value!r}; allowed: {", ".join(allowed)}')
     if episodes < 1:
@@ -131,6 +146,7 @@ class Worker:
     delay_s: float
     settings: RobotSettings = RobotSettings()
     link: LinkSettings = LinkSettings()
+    simulator: str = 'mujoco'
     _episode: Episode | None = None
 
     def __call__(self, job: Job) -> EpisodeResult:
@@ -150,7 +166,8 @@ class Worker:
             return load_planner(manifest, self.settings.offload, MonotonicClock(), client)[0]
 
         return Episode(
-            manifest, load_decoder(manifest), connect, self.delay_s, self.settings
+            manifest, load_decoder(manifest), connect, self.delay_s, self.settings,
+            arm=make_arm(self.simulator, lockstep=True),
         )
 
 

@@ -27,6 +27,7 @@ class Scene:
     split: str = 'test'
     wording: str = 'known'
     mishap: str = 'none'
+    simulator: str = 'mujoco'
 
 
 @dataclass
@@ -89,16 +90,18 @@ def local_robot(
     for path in files:
         path.unlink(missing_ok=True)
     port = free_port()
+    is_simulated = scene.simulator == 'gazebo'  # which has a clock of its own
     with Stack(out / 'logs') as stack:
         address = start_backbone(stack, checkpoint, port, settings, place)
         stack.start('arm', 'sim.arm_node', *_arguments({
             'scene_seed': scene.seed, 'task': scene.task, 'split': scene.split,
-            'wording': scene.wording, 'mishap': scene.mishap,
+            'wording': scene.wording, 'mishap': scene.mishap, 'simulator': scene.simulator,
+            'use_clock': is_simulated,
         }))
         stack.start('robot', 'onboard_decoder.onboard_node', *_arguments({
             'backbone_address': address, 'latency_path': str(traces),
             'transcript_path': str(transcript), 'record_path': str(recording),
-            **(parameters or {}),
+            'use_sim_time': is_simulated, **(parameters or {}),
         }), *_remapped(remaps or {}))
         os.environ.update(stack.environment)
         with Conversation() as talk:

@@ -23,6 +23,8 @@ START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 4.0   # some stops hang inside gzserver
 SETTLE_S = 0.5         # clients that come at once can cut gzserver off from its own master
 POLL_S = 0.02
+# Whatever ends this process, ends these too.
+WITH_PARENT = ('setpriv', '--pdeathsig', 'KILL', '--')
 LIBRARIES = ('', '/blas', '/lapack', '/pulseaudio')
 _ESTABLISHED = '01'
 
@@ -111,7 +113,7 @@ class GazeboProcess:
         }
         with (folder / 'gzserver.log').open('wb') as log:
             return subprocess.Popen(
-                [f'{root}/lib/x86_64-linux-gnu/ld-2.31.so', '--library-path',
+                [*_guard(), f'{root}/lib/x86_64-linux-gnu/ld-2.31.so', '--library-path',
                  ':'.join(map(str, libraries)), str(root / SERVER), '--verbose',
                  *(['-u', '--lockstep'] if is_paused else []), str(world)],
                 env=environment, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
@@ -137,7 +139,8 @@ def _start_display(log: Path) -> tuple[subprocess.Popen[bytes], str]:
     reader, writer = os.pipe()
     with log.open('wb') as output:
         process = subprocess.Popen(
-            ['Xvfb', '-displayfd', str(writer), '-screen', '0', '640x480x24', '-nolisten', 'tcp'],
+            [*_guard(), 'Xvfb', '-displayfd', str(writer), '-screen', '0', '640x480x24',
+             '-nolisten', 'tcp'],
             pass_fds=[writer], stdout=output, stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL, start_new_session=True,
         )
@@ -148,6 +151,11 @@ def _start_display(log: Path) -> tuple[subprocess.Popen[bytes], str]:
         process.wait(STOP_TIMEOUT_S)
         raise GazeboUnavailable(f'Xvfb ended with {process.returncode}, see {log}')
     return process, f':{number}'
+
+
+def _guard() -> tuple[str, ...]:
+    """Return what to write before a command so that it ends with this process."""
+    return WITH_PARENT if shutil.which(WITH_PARENT[0]) else ()
 
 
 def _states(port: int) -> list[str]:
