@@ -47,15 +47,15 @@ class Chunk:
         )
 
     def course(self, consumed: float) -> Course:
-        """Return where it leads at one moment that it covers, from three rows around it."""
+        """Return where it leads at a moment, from the three rows around it; ends go on."""
         if len(self.positions) < 3:
             slope = self.positions[-1] - self.positions[0]
-            return Course(self.at(consumed), slope, np.zeros_like(slope))
+            first = Course(self.positions[0], slope, np.zeros_like(slope))
+            return first.moved(consumed - self.first_tick)
         middle = min(max(consumed, self.first_tick + 1), self.last_tick - 1)
         before, now, after = self.at(np.array([middle - 1, middle, middle + 1]))
-        bend = before - 2 * now + after
-        slope = (after - before) / 2 + (consumed - middle) * bend
-        return Course(self.at(consumed), slope, bend)
+        at_middle = Course(now, (after - before) / 2, before - 2 * now + after)
+        return at_middle.moved(consumed - middle)
 
 
 @dataclass(frozen=True, slots=True)

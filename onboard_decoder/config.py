@@ -63,9 +63,14 @@ class ChunkSettings(_Checked):
     """How chunks of joint targets are made and played."""
 
     decode_every_ticks: int = bounded(15, 8, 100, 'Ticks between two runs of the decoder')
-    fade_ticks: int = bounded(5, 1, 100, 'Ticks of the cross-fade from the old chunk to the new')
+    fade_ticks: int = bounded(
+        10, 1, 50, 'Ticks in which the offset between two chunks fades out, at least'
+    )
+    fade_share: float = bounded(
+        0.7, 0.05, 1.0, 'Share of each limit of a joint that a fade may take; else it lasts longer'
+    )
     chunk_max_age_s: float = bounded(
-        0.6, 0.02, 10.0, 'Age of the joints that a chunk was made from, after which it expires [s]'
+        0.6, 0.02, 10.0, 'How long a chunk is played where no newer one takes over [s]'
     )
     finger_off_s: float = bounded(
         0.1, 0.01, 2.0,
@@ -129,7 +134,8 @@ class WatchdogLimits(_Checked):
     joints_stale_s: float = bounded(0.25, 0.02, 10.0, 'Age of the joints: brake [s]')
     image_stale_s: float = bounded(1.0, 0.02, 60.0, 'Age of the image when one is needed [s]')
     joints_frozen_s: float = bounded(
-        0.15, 0.02, 10.0, 'Joints the same to the last bit for this long, though led away: brake [s]'
+        0.15, 0.02, 10.0,
+        'Joints the same to the last bit for this long, though led away: brake [s]'
     )
     joints_led_s: float = bounded(
         0.05, 0.005, 10.0, 'How far they must be led for that, as time at full speed [s]'

@@ -25,7 +25,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 from onboard_decoder.chunk import Chunk, Target
-from onboard_decoder.chunk_blend import Course, fading
+from onboard_decoder.chunk_blend import Course, fading, Steepest
 from onboard_decoder.errors import ChunkRefused
 from onboard_decoder.joint_limiter import Motion
 
@@ -49,22 +49,23 @@ class PlanBuffer:
         period_s: float,
         fade_ticks: int,
         max_age_ticks: int,
-        steepest: tuple[Array, Array] | None = None,
+        steepest: Steepest | None = None,
+        fade_share: float = 0.7,
     ) -> None:
         """Play nothing yet.
 
         Args:
           joint_count: width of a chunk.
           period_s: the control period [s].
-          fade_ticks: ticks in which the offset to what was played before fades out.
+          fade_ticks: ticks in which the offset to what was played before fades out at least.
           max_age_ticks: how long a chunk is played where no newer one takes over.
-          steepest: velocities and accelerations, each (joints,) per s and s^2, that are carried
-            over from one chunk to the next at most; without bound where None.
+          steepest: limits of the arm; none where None.
+          fade_share: share of them that a fade may take; a larger offset fades longer.
         """
         self._joint_count, self._period_s = joint_count, period_s
         self._fade_ticks, self._max_age_ticks = fade_ticks, max_age_ticks
-        velocities, accelerations = steepest or (np.full(joint_count, np.inf),) * 2
-        self._steepest = velocities * period_s, accelerations * period_s**2
+        self._steepest = steepest or Steepest.unbounded(joint_count)
+        self._fade_share = fade_share
         # What several threads write is replaced as a whole, or a deque.
         self._offered: deque[Chunk] = deque(maxlen=_MOST_OFFERED)
         self._waiting: tuple[Chunk, ...] = ()
@@ -190,20 +191,25 @@ class PlanBuffer:
 
         Its row 0 is where the arm was led at the tick before.
         """
-        now = old.course(consumed) if old else self._course_of(last)
-        now = now.clipped(*self._steepest)
-        offset = now.off(new.course(consumed).clipped(*self._steepest))
+        before = consumed - 1
+        led = self._clipped(old.course(before) if old else self._course_of(last))
+        offset = led.off(self._clipped(new.course(before)))
+        ticks = self._steepest.fade_ticks(offset, self._fade_share, self._fade_ticks)
         left = math.ceil(new.last_tick + 1 - consumed)
-        rows = new.at(consumed + np.arange(left)) + fading(offset, self._fade_ticks, left)
-        positions = np.concatenate([now.after(-1)[None], rows])
-        return replace(new, first_tick=consumed - 1, positions=positions)
+        rows = new.at(consumed + np.arange(left)) + fading(offset, ticks, left)
+        rows = np.concatenate([led.positions[None], rows])
+        return replace(new, first_tick=before, positions=rows)
+
+    def _clipped(self, course: Course) -> Course:
+        """Leave out what no arm can do; a broken chunk would throw the targets about."""
+        return course.clipped(self._steepest.velocities, self._steepest.accelerations)
 
     def _course_of(self, last: Motion) -> Course:
-        """Go on from what was commanded at the tick before."""
-        velocities = last.velocities * self._period_s
-        bend = last.accelerations * self._period_s**2
-        before = Course(last.positions, velocities, bend)
-        return Course(before.after(1), velocities + bend, bend)
+        """Return what was commanded at the tick before."""
+        return Course(
+            last.positions, last.velocities * self._period_s,
+            last.accelerations * self._period_s**2,
+        )
 
     def _target(self, chunk: Chunk, consumed: float, pace: float) -> Target:
         """Return position and, from the neighbours, velocity."""

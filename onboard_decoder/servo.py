@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from onboard_decoder.chunk import Target
+from onboard_decoder.chunk_blend import Steepest
 from onboard_decoder.chunk_maker import TickStamp
 from onboard_decoder.clock import Clock
 from onboard_decoder.config import ChunkSettings
@@ -69,7 +70,8 @@ class Servo:
             manifest.control_period_s,
             settings.fade_ticks,
             max(2, round(settings.chunk_max_age_s / manifest.control_period_s)),
-            (manifest.column('max_velocity'), manifest.column('max_acceleration')),
+            Steepest.of(manifest),
+            settings.fade_share,
         )
         self._pace_keeper = PaceKeeper(manifest, settings.lag_s)
         self._consumed = 0.0
@@ -129,7 +131,7 @@ class Servo:
             return None
         number = self.last_tick.number + 1 if self.last_tick else 0
         last = self.filter.motion
-        must_brake = self._must_brake()
+        must_brake = self.must_brake
         if must_brake:
             self.buffer.clear()  # made from joints that are not to be trusted, or not wanted
         self._keep_pace(last.positions)
@@ -182,7 +184,8 @@ class Servo:
         self.filter.reset(joints.positions)
         return True
 
-    def _must_brake(self) -> bool:
+    @property
+    def must_brake(self) -> bool:
         """True where somebody stopped the arm, or its joints are not to be trusted."""
         stopped = self.is_stopped or self.is_estopped
         return stopped or self.are_joints_frozen or self._are_joints_stale()
