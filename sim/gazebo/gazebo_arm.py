@@ -72,7 +72,8 @@ class GazeboArm:
         names = [entity_model(index) for index in range(len(scene.entities))]
         names += [f'{MODEL}::{link}' for joint in self._moving for link in (
             joint.parent, joint.child)]
-        self._running = RunningWorld(world_sdf(scene), self._folder, names, self._lockstep)
+        sdf = world_sdf(scene, real_time_factor=0.0 if self._lockstep else 1.0)
+        self._running = RunningWorld(sdf, self._folder, names, self._lockstep)
         joints = np.array(scene.joints)
         self.positions, self.velocities = joints.copy(), np.zeros(len(joints))
         self._target = joints.copy()

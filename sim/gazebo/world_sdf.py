@@ -42,22 +42,30 @@ def entity_model(index: int) -> str:
     return f'entity_{index}'
 
 
-def world_sdf(scene: SceneSpec, image_rate_hz: float = IMAGE_RATE_HZ) -> str:
-    """Return the world with a scene in it, the arm in the scene's pose."""
+def world_sdf(
+    scene: SceneSpec, image_rate_hz: float = IMAGE_RATE_HZ, real_time_factor: float = 1.0
+) -> str:
+    """Return the world with a scene in it, the arm in the scene's pose.
+
+    Args:
+        scene: as drawn.
+        image_rate_hz: pictures per simulated second.
+        real_time_factor: simulated seconds per second; 0 runs as fast as possible.
+    """
     urdf, look = UrdfLinks(URDF), scene.appearance
     things = [_entity(entity_model(i), e) for i, e in enumerate(scene.entities)]
     clutter = [_clutter(f'clutter_{i}', c) for i, c in enumerate(look.clutter)]
     return '\n'.join([
-        f'<?xml version="1.0"?><sdf version="1.6"><world name="{WORLD}">', _physics(),
+        f'<?xml version="1.0"?><sdf version="1.6"><world name="{WORLD}">', _physics(real_time_factor),
         _light(look), _table(look), *things, *clutter, arm_sdf(urdf), _camera(look, image_rate_hz),
         _state(urdf, scene), '</world></sdf>',
     ])
 
 
-def _physics() -> str:
+def _physics(real_time_factor: float) -> str:
     return (
         f'<physics type="ode"><max_step_size>{STEP_S}</max_step_size>'
-        f'<real_time_update_rate>{1 / STEP_S:g}</real_time_update_rate>'
+        f'<real_time_update_rate>{real_time_factor / STEP_S:g}</real_time_update_rate>'
         '<ode><solver><iters>80</iters></solver></ode></physics>'
     )
 
