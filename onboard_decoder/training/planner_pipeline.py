@@ -17,7 +17,7 @@ from onboard_decoder.manifest_yaml import load_manifest
 from onboard_decoder.training.export import OPSET
 from onboard_decoder.training.planner_card import planner_card
 from onboard_decoder.training.planner_data import Pictures, read_pictures
-from onboard_decoder.training.planner_export import export, SmallPlanner
+from onboard_decoder.training.planner_export import describe, export, SmallPlanner
 from onboard_decoder.training.planner_scores import ask_all, curves_of, scores
 from onboard_decoder.training.planner_sentences import SentenceSource, vocabulary_of
 from onboard_decoder.training.planner_train import Course, train_ears, train_eyes
@@ -54,10 +54,10 @@ def make_planner(
         out, SentenceSource(pictures.sentences, words), len(words), ears_course)
     eyes, eyes_s = train_eyes(out, pictures, eyes_course)
     model, path = SmallPlanner(eyes, ears), out / 'planner.onnx'
-    export(model, manifest, words, path)
+    difference = export(model, manifest, words, path)
     val = read_pictures(data / 'val')
     curves = curves_of(ask_all(_planner(manifest, path), val, manifest))
-    difference = export(model, manifest, words, path, curves)
+    describe(path, manifest, words, curves)
     test = read_pictures(data / 'test')
     least = OffloadSettings().min_confidence
     figures = scores(ask_all(_planner(manifest, path), test, manifest), least)

@@ -35,8 +35,8 @@ _AFTER = ('', '', '', ' please', ' now', ' thanks')
 _RELATIONS = ('in', 'on', 'inside', 'next to', 'under', 'on top of', 'away from', 'and', 'with')
 _LINKS = ('and', 'and then', 'then', 'now', 'next', 'after that', 'or', '')
 _CONTAINERS, _THINGS = ('bin', 'box', 'container', 'tray'), ('cube', 'ball', 'cylinder', 'block')
-_RARE = 600
-"""A word in fewer sentences than this is a typing error, or does not matter."""
+_RARE = 0.00375
+"""A word in a smaller share of the sentences is a typing error, or does not matter."""
 _SPOILT, _PLAIN = 0.35, 0.07  # shares of a batch
 
 
@@ -54,7 +54,8 @@ class SentenceBatch(NamedTuple):
 def vocabulary_of(sentences: Sequence[Sentence]) -> tuple[str, ...]:
     """Return the words to know, sorted: frequent ones of the sentences, and those of here."""
     counts = Counter(word for s in sentences for word in set(split_words(s.text)))
-    words = {word for word, count in counts.items() if count >= min(_RARE, len(sentences) // 200)}
+    least = max(3, round(_RARE * len(sentences)))
+    words = {word for word, count in counts.items() if count >= least}
     own = (*HOME, *STAY, *_BEFORE, *_AFTER, *_LINKS, *_RELATIONS)
     return tuple(sorted(words | {word for text in own for word in split_words(text)}))
 
