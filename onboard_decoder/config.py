@@ -141,11 +141,9 @@ class WatchdogLimits(_Checked):
         0.05, 0.005, 10.0, 'How far they must be led for that, as time at full speed [s]'
     )
     image_frozen_s: float = bounded(
-        2.0, 0.1, 60.0, 'Images the same to the last bit for this long, though the arm moves [s]'
+        1.0, 0.1, 60.0, 'Images the same to the last bit for this long, though the tool moves [s]'
     )
-    image_moved_s: float = bounded(
-        0.6, 0.05, 60.0, 'How far it must move for that, as time at full speed [s]'
-    )
+    image_moved_m: float = bounded(0.15, 0.01, 10.0, 'How far it must move in them for that [m]')
     plan_late_s: float = bounded(0.25, 0.02, 60.0, 'A turn without an answer is late [s]')
     no_plan_s: float = bounded(5.0, 0.1, 600.0, 'A task without a plan for this long: a fault [s]')
     link_slow_s: float = bounded(

@@ -5,10 +5,12 @@ Names are "node: task", as diagnostic_updater makes them. Knows no node.
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict
 
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from onboard_decoder.command_loop import LoopStatistics
+from onboard_decoder.fallback.watchdog import Fault, Reaction, REACTIONS
 from onboard_decoder.latency_budget import TurnTrace
 from onboard_decoder.runtime import Runtime
 from onboard_decoder.status import RobotStatus
@@ -27,6 +29,7 @@ def diagnose(node: str, runtime: Runtime, process_priority: str, stamp: Time) ->
         _backbone(node, status, runtime.last_trace),
         _task(node, status),
         _motion(node, status),
+        *(_fault(node, status, fault) for fault in Fault),
     ]
     return array
 
@@ -62,6 +65,8 @@ def _backbone(node: str, status: RobotStatus, trace: TurnTrace | None) -> Diagno
     """Link and the newest turn's times."""
     level = OK if status.link == 'ready' else ERROR if status.link == 'lost' else WARN
     values: dict[str, object] = {'link': status.link, 'trouble': status.trouble}
+    if status.quality is not None:
+        values |= asdict(status.quality)
     if status.choice is not None:
         values |= {'plans': status.choice.source.value, 'because': status.choice.reason}
     if trace is not None:
@@ -99,6 +104,24 @@ def _motion(node: str, status: RobotStatus) -> DiagnosticStatus:
     text = f'{refused} refused' if refused else 'nothing refused'
     values = {**status.counts, 'decoder_ms': status.decoder_ms, 'pace': status.pace}
     return _entry(f'{node}: motion', WARN if refused else OK, text, values)
+
+
+def _fault(node: str, status: RobotStatus, fault: Fault) -> DiagnosticStatus:
+    """One fault: is it there, since when, how often has it come, and what is done about it."""
+    known, reaction = status.fault_log.get(fault.value), REACTIONS[fault]
+    count, lasts_s = (known.count, known.lasts_s) if known is not None else (0, None)
+    level, text = OK, 'not there'
+    if lasts_s is not None:
+        level = ERROR if reaction >= Reaction.HOLD else WARN
+        text = f'{reaction.name.lower()}, for {lasts_s:.1f} s'
+    elif count:
+        text = f'over, came {count} times'
+    return _entry(f'{node}: fault {fault.value}', level, text, {
+        'is_there': lasts_s is not None,
+        'lasts_s': '' if lasts_s is None else lasts_s,
+        'count': count,
+        'reaction': reaction.name.lower(),
+    })
 
 
 def _entry(name: str, level: bytes, text: str, values: Mapping[str, object]) -> DiagnosticStatus:

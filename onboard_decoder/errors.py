@@ -93,10 +93,20 @@ class ImageRefused(ObservationError):
 
 
 class InstructionRefused(OnboardError):
-    """An instruction, or an answer to the robot's question, is no usable text."""
+    """An instruction, or an answer to the robot's question, cannot be taken."""
 
     def __init__(self, problem: str, limit: int, what: str = 'instruction') -> None:
         super().__init__(f'{what} {problem}; it must have 1 to {limit} characters of text')
+
+
+class StopPressed(InstructionRefused):
+    """An instruction came while the emergency stop is pressed."""
+
+    def __init__(self, instruction: str) -> None:
+        OnboardError.__init__(
+            self, f'instruction {instruction!r} is refused: the emergency stop is pressed; '
+            'release it (false on the topic estop), then say it again'
+        )
 
 
 class PlanRefused(OnboardError):

@@ -50,6 +50,7 @@ class ObservationIntake:
         self._epoch = 0
         self.joints: JointState | None = None
         self.frames: dict[str, CameraFrame] = {}
+        self.distrusted: frozenset[str] = frozenset()  # cameras whose images are not to be used
         self.refused_count = 0
 
     def take_joints(
@@ -92,9 +93,9 @@ class ObservationIntake:
         return frame
 
     def fresh_frames(self, after_ns: int) -> dict[str, CameraFrame] | None:
-        """Return one frame per camera, all of them taken after a time [ns], or None."""
+        """Return one frame per camera, all taken after a time [ns] and to be trusted, or None."""
         frames = dict(self.frames)
-        if len(frames) < len(self._manifest.cameras):
+        if self.distrusted or len(frames) < len(self._manifest.cameras):
             return None
         return frames if all(frame.stamp_ns > after_ns for frame in frames.values()) else None
 

@@ -2,7 +2,7 @@
 """ROS 2 lifecycle node around the robot: messages in, messages out, nothing decided here.
 
 Subscribes: joint_states; camera/image_raw or camera/image_raw/compressed (with several cameras
-<camera>/image_raw); instruction and answer (std_msgs/String). Publishes:
+<camera>/image_raw); instruction and answer (std_msgs/String); estop (std_msgs/Bool). Publishes:
 joint_trajectory_controller/joint_trajectory or forward_position_controller/commands; question
 (std_msgs/String, to a person); status (std_msgs/String, JSON); /diagnostics. Service: ~/stop
 (std_srvs/Trigger). Parameters: ``parameters_ros``.
@@ -21,9 +21,10 @@ from onboard_decoder import parameters_ros as parameters
 from onboard_decoder.clock import MonotonicClock, to_ns, to_s
 from onboard_decoder.diagnostics_ros import diagnose
 from onboard_decoder.ending import Ending
-from onboard_decoder.errors import ConfigError, InstructionRefused, ObservationError
+from onboard_decoder.errors import ConfigError, ObservationError
 from onboard_decoder.image_codec import Image
 from onboard_decoder.manifest import Manifest
+from onboard_decoder.people_ros import People
 from onboard_decoder.planner_client import LinkSettings
 from onboard_decoder.realtime import prepare_process, Priority
 from onboard_decoder.robot_factory import Paths, RobotParts
@@ -40,7 +41,6 @@ from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, JointState
 from sensor_msgs.msg import Image as ImageMessage
 from std_msgs.msg import Float64MultiArray, String
-from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 Message = Any  # of a class that ROS generated
@@ -71,7 +71,8 @@ class OnboardNode(LifecycleNode):
                 told.robot_id,
                 told.backbone_address,
                 LinkSettings(
-                    cache_policy=told.cache_policy, cache_budget_bytes=told.cache_budget_bytes
+                    cache_policy=told.cache_policy, cache_budget_bytes=told.cache_budget_bytes,
+                    silence_s=behaviour.watchdog.silence_s,
                 ),
                 behaviour,
                 RuntimeSettings(loop_priority=told.loop_priority),
@@ -141,8 +142,6 @@ class OnboardNode(LifecycleNode):
         self._questions = self.create_publisher(String, 'question', 10)
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         subscriptions = [
-            self.create_subscription(String, 'instruction', self._on_instruction, 10),
-            self.create_subscription(String, 'answer', self._on_answer, 10),
             self.create_subscription(
                 JointState, 'joint_states', self._on_joints, qos_profile_sensor_data
             ),
@@ -152,7 +151,6 @@ class OnboardNode(LifecycleNode):
             self.create_timer(1.0 / told.status_rate_hz, self._publish_status),
             self.create_timer(1.0, self._publish_diagnostics),
         ]
-        service = self.create_service(Trigger, '~/stop', self._on_stop)
         self._entities = [
             partial(self.destroy_lifecycle_publisher, self._commands),
             partial(self.destroy_publisher, self._status),
@@ -160,7 +158,7 @@ class OnboardNode(LifecycleNode):
             partial(self.destroy_publisher, self._diagnostics),
             *(partial(self.destroy_subscription, entry) for entry in subscriptions),
             *(partial(self.destroy_timer, entry) for entry in timers),
-            partial(self.destroy_service, service),
+            *People(self, self._runtime.robot).entities,
         ]
 
     def _subscribe_cameras(self, transport: str) -> list[Subscription]:
@@ -202,26 +200,6 @@ class OnboardNode(LifecycleNode):
         except ObservationError as error:
             self._runtime.robot.notice = str(error)
             self._warn(str(error))
-
-    def _on_instruction(self, message: String) -> None:
-        if not self._runtime.robot.is_active:
-            self._warn('instruction ignored: the node is not active')
-            return
-        try:
-            self._runtime.robot.ask(message.data)
-        except InstructionRefused as error:
-            self.get_logger().error(str(error))
-
-    def _on_answer(self, message: String) -> None:
-        try:
-            self._runtime.robot.answer(message.data)
-        except InstructionRefused as error:
-            self.get_logger().error(str(error))
-
-    def _on_stop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        self._runtime.robot.stop()
-        response.success, response.message = True, 'braking; the next instruction starts anew'
-        return response
 
     def _publish_command(self, command: Command) -> None:
         """Called by the command loop's thread."""

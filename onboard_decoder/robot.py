@@ -23,14 +23,9 @@ from onboard_decoder.chunk_maker import ChunkMaker
 from onboard_decoder.clock import Clock, to_s
 from onboard_decoder.config import RobotSettings
 from onboard_decoder.decoder_port import DecoderPort
-from onboard_decoder.errors import OnboardError
-from onboard_decoder.fallback.watchdog import (
-    Fault,
-    Health,
-    Reaction,
-    REACTIONS,
-    Watchdog,
-)
+from onboard_decoder.errors import OnboardError, StopPressed
+from onboard_decoder.fallback.guard import Guard, Watched
+from onboard_decoder.fallback.watchdog import Fault, Watchdog
 from onboard_decoder.image_codec import Image
 from onboard_decoder.inbox import Inbox, Kind
 from onboard_decoder.kinematics import ForwardKinematics
@@ -38,6 +33,7 @@ from onboard_decoder.latency_budget import TurnTrace
 from onboard_decoder.manifest import Manifest
 from onboard_decoder.observation_intake import ObservationIntake
 from onboard_decoder.planner_port import PlannerPort
+from onboard_decoder.self_report import SelfReport
 from onboard_decoder.servo import Command, Publish, Servo
 from onboard_decoder.status import RobotStatus
 from onboard_decoder.trace_collector import TraceCollector
@@ -84,26 +80,32 @@ class Robot:
         kinematics = ForwardKinematics(manifest)
         self.intake = ObservationIntake(manifest, clock, watchdog.range_tolerance)
         self._traces = TraceCollector(manifest)
-        self._watchdog = Watchdog(watchdog)
+        dog = Watchdog(watchdog)
         self._servo = Servo(
-            manifest, kinematics, self.intake, self._watchdog, self._traces, clock,
+            manifest, kinematics, self.intake, dog, self._traces, clock,
             self.settings.chunks, publish or (lambda command: None),
         )
-        self._maker = ChunkMaker(
+        maker = ChunkMaker(
             decoder, self._servo.buffer, clock, manifest, self.settings.chunks
         )
         self._judge = SuccessJudge(manifest, kinematics, self.settings.success)
         made = make_agent(
             AgentNeeds(
-                manifest, kinematics, self.intake, planner, clock, self._maker, self._judge,
+                manifest, kinematics, self.intake, planner, clock, maker, self._judge,
                 self._traces, self._log, lessons or LessonStore(), say or (lambda text: None),
             ),
             self.settings,
         )
         self._task, self._asker, self._runner = made.agent, made.asker, made.runner
+        self._guard = Guard(
+            Watched(manifest, kinematics, self.intake, planner, self._servo, maker, made),
+            watchdog, dog, self._log,
+        )
+        self._report = SelfReport(
+            self.intake, planner, self._servo, maker, made, self._guard
+        )
         self._inbox = Inbox()
         self._rest_since_ns: int | None = None
-        self.faults: tuple[Fault, ...] = ()
         self.notice = ''
         self.news = news or threading.Event()
 
@@ -130,11 +132,13 @@ class Robot:
         """Give a task; it replaces the one before and ends a stop.
 
         Raises:
-          InstructionRefused: for what no backbone takes.
+          InstructionRefused: for what no backbone takes; StopPressed, which is one too.
         """
         grant = self._planner.state().grant
         limit = grant.max_instruction_chars if grant else 0
         with self._noticed():
+            if self._servo.is_estopped:
+                raise StopPressed(instruction)
             self._inbox.put(Kind.INSTRUCTION, instruction, limit or MAX_INSTRUCTION_CHARS)
         self.news.set()
 
@@ -149,6 +153,17 @@ class Robot:
         self._servo.brake()
         self._inbox.put(Kind.STOP)
         self.news.set()
+
+    def estop(self, is_pressed: bool) -> None:
+        """Brake at once while it is pressed, and end the task.
+
+        Once released the arm still rests: the next instruction starts anew.
+        """
+        if is_pressed and not self._servo.is_estopped:
+            self._servo.is_estopped = True
+            self.stop()
+        elif not is_pressed:
+            self._servo.is_estopped = False
 
     def activate(self) -> None:
         """Command from now on; the first command is the measured pose."""
@@ -167,7 +182,7 @@ class Robot:
         """Do what is due: take instructions, look, ask, decode, judge. Never waits."""
         now_ns = self._clock.now_ns()
         self._read_inbox(now_ns)
-        self.faults = self._watchdog.check(self._health(now_ns))
+        self._guard.check(now_ns)
         joints, motion, tick = self.intake.joints, self._servo.motion, self._servo.last_tick
         if joints is None or motion is None or tick is None:
             return
@@ -175,10 +190,10 @@ class Robot:
             self._rest_since_ns = None
         elif self._rest_since_ns is None:
             self._rest_since_ns = joints.stamp_ns
-        if self._servo.is_stopped or Fault.JOINTS_STALE in self.faults:
+        if self._servo.must_brake:
             return
-        may_go_on = Reaction.FINISH_STEP not in map(REACTIONS.get, self.faults)
-        self._task.think(Body(now_ns, joints, motion, tick, may_go_on), self._rest_since_ns)
+        body = Body(now_ns, joints, motion, tick, self._guard.may_begin_step)
+        self._task.think(body, self._rest_since_ns)
         self._servo.follow(self._task.is_moving, self._runner.is_waiting)
 
     def _read_inbox(self, now_ns: int) -> None:
@@ -187,29 +202,16 @@ class Robot:
             if message.kind is Kind.STOP:
                 self._servo.brake()
                 self._task.stop('stopped', now_ns)
+            elif message.kind is Kind.INSTRUCTION and self._servo.is_estopped:
+                self.notice = str(StopPressed(message.text))
             elif message.kind is Kind.INSTRUCTION:
+                self._guard.forgive()
                 self._servo.drop()
                 self._servo.is_stopped = False
                 self._task.begin(message.text, now_ns)
             elif not self._task.answer(message.text):
                 self.notice = f'answer {message.text!r} is dropped: nothing is asked'
             self._inbox.drop()
-
-    def _health(self, now_ns: int) -> Health:
-        """Gather what the watchdog looks at."""
-        state = self._planner.state()
-        return Health(
-            joints_age_ns=self.intake.joints_age_ns(),
-            image_wait_ns=self._asker.image_wait_ns(now_ns),
-            turn_age_ns=self._asker.turn_age_ns(now_ns),
-            is_acting=self._task.is_moving and not self._runner.is_waiting,
-            has_target=not self._servo.is_dry,
-            link=state.link,
-            has_fallback=state.fallback is not None,
-            is_decoder_slow=self._maker.is_slow,
-            is_stopped=self._servo.is_stopped,
-            pace=self._servo.pace,
-        )
 
     @contextmanager
     def _noticed(self) -> Iterator[None]:
@@ -270,31 +272,13 @@ class Robot:
         """Finish the trace under way, at the end of a run."""
         self._traces.flush()
 
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """What the watchdog found last."""
+        return self._guard.faults
+
     def status(self) -> RobotStatus:
         """Return what the robot says of itself now."""
-        state, step, tick = self._planner.state(), self._runner.step, self._servo.last_tick
-        return RobotStatus(
-            phase=self._task.phase.value,
-            instruction=self._task.instruction,
-            attempt=self._task.attempts,
-            step=step.skill.value if step else '',
-            step_index=self._runner.index, step_count=self._runner.count,
-            waits_for=self._asker.waiting.value,
-            trouble=self._asker.trouble,
-            is_active=self._servo.is_active, is_stopped=self._servo.is_stopped,
-            is_carrying=self._runner.is_carrying,
-            link=state.link.value, link_reason=state.reason, choice=state.choice,
-            notice=self.notice,
-            faults={fault.value: REACTIONS[fault].name.lower() for fault in self.faults},
-            pace=round(self._servo.pace, 3), ticks=tick.number if tick else 0,
-            counts={
-                'observations_refused': self.intake.refused_count,
-                **{f'chunks_{name}': n for name, n in self._servo.buffer.counts.items()},
-                'decoder_slow': self._maker.slow_count,
-                **{f'filter_{name}': n for name, n in self._servo.filter.counts.items()},
-            },
-            decoder_ms=round(self._maker.expected_ns / 1e6, 3),
-            starved_ticks=self._servo.starvation.count,
-            result=self.result, tool=self._task.tool, question=self._task.question,
+        return self._report.status(
+            self._clock.now_ns(), self.notice, self._inbox.is_waiting
         )
-

@@ -5,18 +5,31 @@ Knows no ROS; the node publishes it as text and as diagnostics.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 import json
 
 from onboard_decoder.agent.task_result import TaskResult
-from onboard_decoder.planner_port import Choice
+from onboard_decoder.planner_port import Choice, LinkQuality
+
+
+@dataclass(frozen=True, slots=True)
+class FaultStatus:
+    """A fault that has come at least once, the reaction to it, and how often it came.
+
+    ``lasts_s`` is for how long it has been there [s], None where it is over.
+    """
+
+    reaction: str
+    count: int
+    lasts_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class RobotStatus:
     """The robot at one moment.
 
-    ``faults`` maps each fault to the reaction to it; ``notice`` is what was refused last;
+    ``faults`` maps each fault of now to the reaction to it, ``fault_log`` tells of all that came;
+    ``notice`` is what was refused last; ``quality`` is of the link to the backbone;
     ``starved_ticks`` had nothing to aim at while a step was run;
     ``choice`` is who plans now and why, None where there is no choice;
     ``tool`` is the one in use and ``question`` what a person is asked, both in mode react.
@@ -46,6 +59,8 @@ class RobotStatus:
     tool: str = ''
     question: str = ''
     choice: Choice | None = None
+    quality: LinkQuality | None = None
+    fault_log: Mapping[str, FaultStatus] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Return one line of JSON."""

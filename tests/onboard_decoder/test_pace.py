@@ -37,12 +37,14 @@ class SluggishArm(Lockstep):
     """Moves each tick only a part of the way to what is commanded."""
 
     share = 1.0
+    flicker = 1e-9  # the last bit of an encoder is never still
 
     def step(self):
         before = self.arm.positions.copy()
         command = super().step()
         wanted = self.arm.positions
-        self.arm.positions = before + self.share * (wanted - before)
+        self.flicker = -self.flicker
+        self.arm.positions = before + self.share * (wanted - before) + self.flicker
         self.arm.positions[3] = wanted[3]
         return command
 
