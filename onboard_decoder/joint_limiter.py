@@ -11,6 +11,7 @@ joint that is a little ahead turns round to arrive with the right speed; this wa
 """
 
 from dataclasses import dataclass
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,11 @@ class Brake:
         """Return the motion after a time [s]; after the end the joints stay."""
         positions, velocities, accelerations = self.trajectory.at_time(time_s)
         return Motion(np.array(positions), np.array(velocities), np.array(accelerations))
+
+    def path(self, period_s: float) -> Array:
+        """Return the positions of every tick from the start to the end, (ticks, joints)."""
+        count = math.ceil(self.trajectory.duration / period_s) + 1
+        return np.array([self.trajectory.at_time(tick * period_s)[0] for tick in range(count)])
 
 
 class JointLimiter:

@@ -20,15 +20,15 @@ class ForwardKinematics:
         self._prismatic = [joint.unit == 'm' for joint in manifest.joints]
 
     def tool_in_base(self, positions: Array) -> Array:
-        """Return the tool's homogeneous pose, (4, 4) [m], for joints (joints,) [rad] or [m]."""
+        """Return the tool's homogeneous pose, (..., 4, 4) [m], for joints (..., joints)."""
         pose = np.eye(4)
         for index, fixed in enumerate(self._fixed):
-            pose = pose @ fixed @ self._moved(index, float(positions[index]))
+            pose = pose @ fixed @ self._moved(index, positions[..., index])
         return np.asarray(pose @ self._tool)
 
     def tool_position(self, positions: Array) -> Array:
-        """Return the tool's x, y, z in the base frame, (3,) [m]."""
-        return self.tool_in_base(positions)[:3, 3]
+        """Return the tool's x, y, z in the base frame, (..., 3) [m]."""
+        return self.tool_in_base(positions)[..., :3, 3]
 
     def tool_yaw(self, positions: Array) -> float:
         """Return the rotation of the gripper about the base's vertical [rad].
@@ -40,14 +40,17 @@ class ForwardKinematics:
         yaw = float(np.arctan2(-y_axis[0], y_axis[1]))
         return (yaw + np.pi / 2) % np.pi - np.pi / 2
 
-    def _moved(self, index: int, value: float) -> Array:
-        """Return the joint's own motion along or about its z axis, (4, 4)."""
-        motion = np.eye(4)
+    def _moved(self, index: int, values: Array) -> Array:
+        """Return the joint's own motion along or about its z axis, (..., 4, 4)."""
+        motion = np.zeros((*np.shape(values), 4, 4))
+        motion[..., 2, 2] = motion[..., 3, 3] = 1.0
         if self._prismatic[index]:
-            motion[2, 3] = value
+            motion[..., 0, 0] = motion[..., 1, 1] = 1.0
+            motion[..., 2, 3] = values
             return motion
-        cos, sin = np.cos(value), np.sin(value)
-        motion[0, 0], motion[0, 1], motion[1, 0], motion[1, 1] = cos, -sin, sin, cos
+        motion[..., 0, 0] = motion[..., 1, 1] = np.cos(values)
+        motion[..., 1, 0] = np.sin(values)
+        motion[..., 0, 1] = -motion[..., 1, 0]
         return motion
 
 

@@ -2,8 +2,8 @@
 """Last before the arm: whatever comes in, what goes out obeys every limit of the manifest.
 
 Invariant: behind every commanded motion there is a way to stand still that stays inside the joint
-limits and ends inside the workspace; what would break it is replaced by a tick of that way. Knows
-nothing of plans, chunks or clocks.
+limits and, at every tick, inside the workspace; what would break it is replaced by a tick of that
+way. Knows nothing of plans, chunks or clocks.
 """
 
 from collections import Counter
@@ -16,6 +16,8 @@ from onboard_decoder.kinematics import ForwardKinematics
 from onboard_decoder.manifest import Manifest
 
 Array = NDArray[np.float64]
+
+REFUSED = ('not_finite', 'wrong_width', 'position', 'workspace', 'stopping', 'solver')
 
 _POSITION_SLACK = 1e-6  # [rad] or [m]; rounding of ruckig
 _BOX_SLACK_M = 1e-4
@@ -41,7 +43,8 @@ class SafetyFilter:
         self._motion: Motion | None = None
         self._brake: Brake | None = None
         self._braked_s = 0.0
-        self.counts: Counter[str] = Counter()
+        # Every word from the start: others read it while a tick counts.
+        self.counts = Counter(dict.fromkeys(REFUSED, 0))
 
     @property
     def motion(self) -> Motion:
@@ -125,16 +128,21 @@ class SafetyFilter:
 
     def _leaves_box(self, positions: Array) -> bool:
         """True if the tool would be outside the box and not on its way back, (joints,)."""
-        outside_m = self._outside_m(positions)
+        outside_m = float(self._outside_m(positions))
         if outside_m <= _BOX_SLACK_M:
             return False
-        return outside_m >= self._outside_m(self.motion.positions)
+        return outside_m >= float(self._outside_m(self.motion.positions))
 
-    def _outside_m(self, positions: Array) -> float:
-        """Return how far the tool is outside the workspace [m], 0 inside."""
+    def _strays(self, brake: Brake) -> bool:
+        """True if the tool would be farther outside the box than now at a tick of the way."""
+        allowed_m = max(_BOX_SLACK_M, float(self._outside_m(self.motion.positions)))
+        return bool((self._outside_m(brake.path(self._period_s)) > allowed_m).any())
+
+    def _outside_m(self, positions: Array) -> Array:
+        """Return how far the tool is outside the workspace (...) [m], for joints (..., joints)."""
         tool = self._kinematics.tool_position(positions)
         beyond = np.maximum(self._box_lower - tool, tool - self._box_upper)
-        return float(np.linalg.norm(np.maximum(beyond, 0.0)))
+        return np.asarray(np.linalg.norm(np.maximum(beyond, 0.0), axis=-1))
 
     def _stoppable(self, wanted: Motion) -> Motion:
         """Take the wanted motion if the arm can stop after it; else brake what cannot."""
@@ -146,7 +154,7 @@ class SafetyFilter:
             self.counts['stopping'] += 1
             wanted = wanted.mixed(safe, beyond)
             brake = self._limiter.brake(wanted)
-        if brake is None or self._leaves_box(brake.end):
+        if brake is None or self._strays(brake):
             self.counts['workspace' if brake is not None else 'solver'] += 1
             return self.brake()
         self._motion, self._brake, self._braked_s = wanted, brake, 0.0

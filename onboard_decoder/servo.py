@@ -127,7 +127,8 @@ class Servo:
 
     def tick(self) -> Command | None:
         """Command one period; None while inactive or without fresh joints at the start."""
-        if not self.is_active or not (self.filter.is_ready or self._start()):
+        is_start = not self.filter.is_ready
+        if not self.is_active or (is_start and not self._start()):
             return None
         number = self.last_tick.number + 1 if self.last_tick else 0
         last = self.filter.motion
@@ -136,7 +137,8 @@ class Servo:
             self.buffer.clear()  # made from joints that are not to be trusted, or not wanted
         self._keep_pace(last.positions)
         self.last_tick = TickStamp(number, self._clock.now_ns(), self._consumed)
-        target = None if must_brake else self.buffer.sample(
+        # The first command of all is the measured pose, whatever there is to play.
+        target = None if must_brake or is_start else self.buffer.sample(
             number, last, self._consumed, self.pace
         )
         self._dry_ticks = 0 if target else self._dry_ticks + 1
