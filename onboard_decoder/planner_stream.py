@@ -132,14 +132,15 @@ class PlannerStream:
                 f'turn has {size} bytes, the backbone takes {limit}; send fewer or smaller images',
                 Remedy.FIX,
             ))
-        elif self._pulse is None:
+            return
+        now_ns = self._real_clock.now_ns()
+        if self._pulse is None or not self._pulse.wants_upload(now_ns):
             self._outgoing.put(message)
-        else:
-            now_ns = self._real_clock.now_ns()
-            before, after = self._pulse.ping(now_ns), self._pulse.ping(now_ns)
-            self._pulse.uploaded(before, size, after)
-            for each in (wire.to_ping(before), message, wire.to_ping(after)):
-                self._outgoing.put(each)
+            return
+        before, after = self._pulse.ping(now_ns), self._pulse.ping(now_ns)
+        self._pulse.uploaded(before, size, after)
+        for each in (wire.to_ping(before), message, wire.to_ping(after)):
+            self._outgoing.put(each)
 
     def overdue(self, asked: 'AskedTurn') -> None:
         """Withdraw a turn that got no answer in its time, and remember how long that was."""

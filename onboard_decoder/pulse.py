@@ -12,6 +12,7 @@ from onboard_decoder.clock import to_ns, to_s
 from onboard_decoder.link_meter import LinkMeter
 
 _MOST_UNANSWERED = 100
+_BETWEEN_UPLOADS_NS = to_ns(0.5)  # two pings more for each turn would cost more than they tell
 _MOST_BETWEEN_LOOKS_NS = to_ns(0.1)  # what is beyond it this process slept through
 
 
@@ -28,6 +29,7 @@ class Pulse:
         self._meter, self._period_ns = meter, to_ns(period_s)
         self._due_ns = self._looked_ns = now_ns
         self._silent_ns = 0
+        self._upload_due_ns = now_ns
         self._numbers = itertools.count(1)
         self._sent_ns: dict[int, int] = {}
         self._before_upload: dict[int, int | None] = {}  # ping -> when its pong came [ns]
@@ -54,11 +56,17 @@ class Pulse:
         self._sent_ns[number], self._due_ns = now_ns, now_ns + self._period_ns
         return number
 
+    def wants_upload(self, now_ns: int) -> bool:
+        """Say whether the uplink is to be measured again with the next message."""
+        return now_ns >= self._upload_due_ns
+
     def uploaded(self, before: int, size: int, after: int) -> None:
         """Note that a message of some bytes was sent between two pings.
 
         Both pongs come back the same way, so the time between them is what the message took.
         """
+        sent_ns = self._sent_ns.get(before, self._upload_due_ns)
+        self._upload_due_ns = sent_ns + _BETWEEN_UPLOADS_NS
         self._before_upload[before], self._after_upload[after] = None, (before, size)
 
     def answered(self, number: int, now_ns: int) -> None:
