@@ -38,6 +38,11 @@ class TurnTimes:
         return sum(self.stages_ms.get(stage, 0.0) for stage in BACKBONE_STAGES)
 
     @property
+    def network_ms(self) -> float:
+        """What the way there and back took: what the backbone leaves of the round trip."""
+        return sum(self.stages_ms.get(stage, 0.0) for stage in NETWORK_STAGES)
+
+    @property
     def residual_ms(self) -> float:
         """What the stages leave unexplained of the wall clock."""
         return self.wall_ms - sum(
@@ -75,9 +80,10 @@ def stage_rows(turns: Sequence[TurnTimes]) -> list[Row]:
 
 
 def total_rows(turns: Sequence[TurnTimes]) -> list[Row]:
-    """Return the sums that have a budget, and the residual."""
+    """Return the sums, of which two have a budget, and the residual."""
     return [
         row('backbone', [turn.backbone_ms for turn in turns], BACKBONE_BUDGET_MS),
+        row('network', [turn.network_ms for turn in turns]),
         row('end to end', [turn.wall_ms for turn in turns], END_TO_END_BUDGET_MS),
         row('residual', [abs(turn.residual_ms) for turn in turns]),
     ]
@@ -107,11 +113,14 @@ def slowest_stage(turns: Sequence[TurnTimes]) -> Row:
 
 def summary(turns: Sequence[TurnTimes]) -> dict[str, Any]:
     """Return the figures that scripts read."""
-    backbone, end_to_end, residual = total_rows(turns)
+    backbone, network, end_to_end, residual = total_rows(turns)
     over_backbone, over_whole = shares_over(turns)
     return {
         'turns': len(turns),
         'backbone_ms_p50': round(backbone.p50, 2),
+        'network_ms_p50': round(network.p50, 2),
+        'network_ms_p95': round(network.p95, 2),
+        'network_ms_p99': round(network.p99, 2),
         'e2e_ms_p50': round(end_to_end.p50, 2),
         'e2e_ms_p95': round(end_to_end.p95, 2),
         'e2e_ms_p99': round(end_to_end.p99, 2),

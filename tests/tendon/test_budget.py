@@ -37,6 +37,7 @@ def test_sums_count_each_stage_once_and_leave_motion_out() -> None:
     """Residual is the wall clock minus the stages up to the command."""
     turn = turns(1)[0]
     assert turn.backbone_ms == pytest.approx(69.0)
+    assert turn.network_ms == pytest.approx(2.0)
     assert turn.residual_ms == pytest.approx(0.5)
 
 
