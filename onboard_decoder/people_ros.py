@@ -2,7 +2,8 @@
 """Topics and services by which people tell the robot something; hands it on, decides nothing.
 
 Subscribes: instruction and answer (std_msgs/String), estop (std_msgs/Bool: true while the
-emergency stop is pressed). Service: ~/stop (std_srvs/Trigger).
+emergency stop is pressed; to be repeated, so that a node that starts later hears it). Service:
+~/stop (std_srvs/Trigger).
 """
 
 from collections.abc import Callable
@@ -11,7 +12,6 @@ from functools import partial
 from onboard_decoder.errors import InstructionRefused
 from onboard_decoder.robot import Robot
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
@@ -23,14 +23,10 @@ class People:
 
     def __init__(self, node: Node, robot: Robot) -> None:
         self._node, self._robot = node, robot
-        self._has_heard_estop = False
-        kept = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         subscriptions = [
             node.create_subscription(String, 'instruction', self._on_instruction, 10),
             node.create_subscription(String, 'answer', self._on_answer, 10),
             node.create_subscription(Bool, 'estop', self._on_estop, 10),
-            # Hears a stop that was pressed before this node was there, if its publisher keeps it.
-            node.create_subscription(Bool, 'estop', self._on_kept_estop, kept),
         ]
         service = node.create_service(Trigger, '~/stop', self._on_stop)
         self.entities: list[Callable[[], object]] = [
@@ -56,12 +52,7 @@ class People:
             self._node.get_logger().error(str(error))
 
     def _on_estop(self, message: Bool) -> None:
-        self._has_heard_estop = True
         self._robot.estop(message.data)
-
-    def _on_kept_estop(self, message: Bool) -> None:
-        if not self._has_heard_estop:
-            self._robot.estop(message.data)
 
     def _on_stop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         self._robot.stop()

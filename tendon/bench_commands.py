@@ -42,6 +42,24 @@ def rate(
     end(run(minutes=minutes, out=out, seed=seed))
 
 
+@bench.command(epilog=examples(
+    'tendon bench faults', "tendon bench faults --only 'server frozen' --repetitions 1",
+))
+def faults(
+    repetitions: Annotated[
+        int, typer.Option(help='How often each thing is broken.', min=1)
+    ] = 5,
+    out: Out = Path('runs/faults'),
+    seed: Seed = 7,
+    only: Annotated[str, typer.Option(help='One fault by name, or all.')] = 'all',
+    checkpoint: Checkpoint = None,
+) -> None:
+    """Break server, network and senses in mid-motion; last line is JSON."""
+    from tendon.bench_faults.run import run
+
+    end(run(repetitions=repetitions, out=out, seed=seed, only=only, checkpoint=checkpoint))
+
+
 @bench.command(epilog=examples('tendon bench kv', 'tendon bench kv --quick --out runs/kv'))
 def kv(
     out: Out = Path('runs/kv'),

@@ -12,16 +12,23 @@ import socket
 import threading
 from types import TracebackType
 
+from onboard_decoder.realtime import Priority
+
 _CHUNK = 65536
 _POLL_S = 0.005
+PRIORITY = 20  # SCHED_FIFO, where the system allows it
 
 
 class Cable:
-    """Listens on a port of its own and connects to another. Use as a context manager."""
+    """Listens at ``address`` and connects to ``target``. Use as a context manager.
 
-    def __init__(self, host: str, port: int) -> None:
-        """Listen; connections go to ``host`` and ``port``."""
-        self._target = (host, port)
+    Attributes:
+      address: where it listens, host:port.
+      target: host and port; connections are refused while it is None.
+    """
+
+    def __init__(self, target: tuple[str, int] | None = None) -> None:
+        self.target = target
         self._listener = socket.create_server(('127.0.0.1', 0))
         self._listener.setblocking(False)
         self.address = f'127.0.0.1:{self._listener.getsockname()[1]}'
@@ -55,6 +62,7 @@ class Cable:
         self._whole.set()
 
     def _run(self) -> None:
+        Priority(PRIORITY).take()  # a cable does not wait for a busy processor
         while not self._ended.is_set():
             if not self._whole.wait(_POLL_S):
                 continue
@@ -69,7 +77,9 @@ class Cable:
         except BlockingIOError:
             return
         try:
-            far = socket.create_connection(self._target, timeout=1.0)
+            if self.target is None:
+                raise ConnectionRefusedError
+            far = socket.create_connection(self.target, timeout=1.0)
         except OSError:
             near.close()
             return

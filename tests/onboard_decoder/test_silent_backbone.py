@@ -124,7 +124,7 @@ def test_a_connection_that_stays_silent_is_replaced(planner):
 def test_a_cable_that_is_cut_shows_as_silence_and_a_mended_one_as_a_session(planner):
     """Half-open: no FIN, no reset. The state is never ready while nothing passes."""
     host, port = planner.address.split(':')
-    with Cable(host, int(port)) as cable, PlannerClient(
+    with Cable((host, int(port))) as cable, PlannerClient(
         cable.address, 'robot-1', MANIFEST
     ) as client:
         wait_for(lambda: client.state().link is Link.READY)
