@@ -31,7 +31,9 @@ from onboard_decoder.plan import ActionPlan, Outcome, PlanStep, Skill
 
 INSIDE_M = 0.075
 """What lies in a container is not farther from its centre than this."""
-_BESIDE = 0.5  # likelihood of a thing where there should be none
+SEEN, UNSEEN = 0.7, 0.03
+"""Likelihoods above which a thing is there, and below which it is not; between, nobody knows."""
+_BESIDE = 0.5  # presence of a thing where there should be none
 _CONTAINER_RADIUS = 0.05  # share of the image side
 
 
@@ -94,16 +96,21 @@ class SimplePlanner:
         sight = Sight(reading, self._about)
         assert request.a is not None
         a = sight.find(request.a.colour, request.a.kind)
-        if a.likelihood < 0.5:
-            return self._absent(request, request.a, a)
+        if a.likelihood < SEEN:
+            return self._perhaps_absent(request, request.a, a)
         if request.b is None:
             return self._pick(request, request.a, a, joints)
         b = sight.find(request.b.colour, request.b.kind)
-        if b.likelihood < 0.5:
-            return self._absent(request, request.b, b)
+        if b.likelihood < SEEN:
+            return self._perhaps_absent(request, request.b, b)
         return self._put(request, a, b, sight, joints)
 
-    def _absent(self, request: Request, thing: Named, seen: Seen) -> ActionPlan:
+    def _perhaps_absent(
+        self, request: Request, thing: Named, seen: Seen
+    ) -> ActionPlan | TooHard:
+        """Refuse only what is surely not there: a refusal ends the task."""
+        if seen.likelihood >= UNSEEN:
+            return TooHard(f'cannot tell whether there is a {thing}', may_pass=True)
         score = request.certainty * (1.0 - seen.likelihood)
         return self._plan(Outcome.REFUSED, score, f'There is no {thing}.')
 
