@@ -25,6 +25,7 @@ from cloud_backbone.kv_cache.sinks import Sinks
 from cloud_backbone.kv_cache.snapkv import SnapKV
 from cloud_backbone.kv_cache.squat import SquatCodec
 from cloud_backbone.kv_cache.veda import Veda
+from cloud_backbone.kv_cache.wide import Wide
 import torch
 
 MakeCodec = Callable[[int, int, int, int], Codec]
@@ -43,7 +44,7 @@ class Policy:
     lower: tuple[MakeCodec, ...] = ()
     """Codecs of fewer bits, for slots of less worth."""
     share: str = 'uniform'
-    """How layers share the budget: uniform, pyramid or cake."""
+    """How layers share the budget: uniform, pyramid, or cake: by what each layer wants."""
     block: int = 32
     """Slots of a block."""
     ring: int = 0
@@ -104,6 +105,7 @@ _SCORERS: dict[str, dict[str, Any]] = {
     'pyramid': {'scorer': SnapKV(), 'share': 'pyramid'},
     'h2o': {'scorer': H2O()},
     'cake': {'scorer': Cake(), 'share': 'cake'},
+    'wide': {'scorer': Wide(), 'share': 'cake'},
     'veda': {'scorer': Veda(stats='exclude_reserved')},
     'veda-paper': {'scorer': Veda(stats='paper'), 'recent': 0},
 }
@@ -115,8 +117,8 @@ _CODECS: dict[str, MakeCodec] = {
     'squat2': lambda layer, heads, width, slots: SquatCodec(width, heads, 2, slots),
     'oaken': lambda layer, heads, width, slots: OakenCodec(width, slots),
 }
-_BLOCKWISE: dict[str, Any] = {'raw_sinks': 4, 'ring': 28}
-"""Of a codec that gives a block one scale and drops nothing: one more raw block, for the tokens
+_BLOCKWISE: dict[str, Any] = {'raw_sinks': 4, 'ring': 124}
+"""Of a codec that gives a block one scale and drops nothing: KIVI's residual of 128 tokens, those
 that attention looks at most."""
 _TIERS: dict[str, Any] = {
     'upper': (

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 CODECS = ('full', 'int8', 'oaken', 'kivi4', 'squat4', 'kivi2', 'squat2')
 """Policies that drop nothing."""
-MIDDLE = ('sinks', 'snapkv', 'pyramid', 'h2o', 'cake', 'veda', 'veda+oaken')
+MIDDLE = ('sinks', 'snapkv', 'pyramid', 'h2o', 'cake', 'wide', 'veda', 'veda+oaken')
 """Policies that are compared at the middle share only."""
-ALL = ('cake+squat4', 'snapkv+kivi4', 'cake+tiers')
+ALL = ('wide+squat4', 'cake+squat4', 'snapkv+kivi4', 'cake+tiers')
 """Policies that are compared at every share."""
 
 

@@ -7,6 +7,7 @@ from cloud_backbone.kv_cache.scorer import Scorer
 from cloud_backbone.kv_cache.sinks import Sinks
 from cloud_backbone.kv_cache.snapkv import SnapKV
 from cloud_backbone.kv_cache.veda import Veda
+from cloud_backbone.kv_cache.wide import Wide
 import pytest
 import torch
 
@@ -17,6 +18,7 @@ SCORERS: list[Scorer] = [
     SnapKV(),
     H2O(),
     Cake(),
+    Wide(),
     Veda(reserved=4),
     Veda(reserved=4, stats='paper', vote='sum_heads', protect=False),
     Veda(reserved=4, reads='window'),
