@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.fakes.padding import padded
 from tests.fakes.small_policies import small_cache, small_limit, small_policy
 from tests.fakes.tiny_models import Family, make_family, text
 
@@ -26,17 +27,6 @@ def llama() -> Family:
     family = make_family('llama')
     attach(family.model)
     return family
-
-
-def padded(rows: list[Tensor], side: Literal['left', 'right']) -> tuple[Tensor, Tensor]:
-    """Return tokens and mask (rows, tokens) of rows of unlike length."""
-    longest = max(row.shape[1] for row in rows)
-    ids, mask = torch.zeros(2, len(rows), longest, dtype=torch.long)
-    for index, row in enumerate(rows):
-        count = row.shape[1]
-        place = slice(longest - count, None) if side == 'left' else slice(count)
-        ids[index, place], mask[index, place] = row[0], 1
-    return ids, mask
 
 
 def started(llama: Family, policy: str, rows: int = 2) -> CompressedCache:

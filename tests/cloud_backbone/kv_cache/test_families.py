@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-import random
 from typing import Any
 
 from cloud_backbone.kv_cache.hook import attach, detach
@@ -11,26 +10,14 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from tests.fakes.masked_attention import Oracle
+from tests.fakes.policy_product import pairs
 from tests.fakes.small_policies import small_cache, small_limit, small_policy
 from tests.fakes.tiny_models import Family, family_names, make_family, text
 
-CHOSEN = ('sinks', 'cake', 'veda', 'cake+squat4', 'veda+int8', 'pyramid+kivi2')
-"""For every family: each way of reading attention, of sharing budgets, and of writing pages."""
 CODEC_ERRORS = {'int8': 0.01, 'oaken': 0.15, '4': 0.1, '2': 0.45, 'tiers': 0.45}
 """Largest error of a decoded number, relative to the largest of its layer, by end of the name."""
 TURNS = (1, 20, 5, 1)
 """Tokens of the steps that follow the prompt: a long and a short further turn among them."""
-
-
-def cases() -> list[tuple[str, str]]:
-    """Return family and policy: all on Llama; the chosen ones and two more at random elsewhere."""
-    names, generator = [name for name in policy_names() if name != 'full'], random.Random(3)
-    pairs = [('llama', name) for name in names]
-    others = [name for name in family_names() if name != 'llama']
-    rest = [name for name in names if name not in CHOSEN]
-    for family in others:
-        pairs += [(family, name) for name in (*CHOSEN, *generator.sample(rest, 2))]
-    return pairs
 
 
 def steps(family: Family, prompt: int = 40) -> list[dict[str, Any]]:
@@ -59,7 +46,7 @@ def family(request: pytest.FixtureRequest) -> Family:
     return made
 
 
-@pytest.mark.parametrize(('name', 'policy'), cases())
+@pytest.mark.parametrize(('name', 'policy'), pairs())
 def test_policy_attends_as_full_attention_without_what_it_dropped(name: str, policy: str) -> None:
     """Logits over the compressed cache are those of masked full attention, in every turn."""
     family = make_family(name)
