@@ -11,7 +11,7 @@ OLDER := $(VENV)/older_transformers
 OLDER_PARTS := transformers==5.2.0 huggingface_hub==1.33.0 tokenizers==0.22.2 httpx==0.28.1 \
   httpcore==1.0.9 certifi
 PACKAGES := cloud_backbone onboard_decoder protos sim tendon
-RENDERING := libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri
+RENDERING := libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri xvfb
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # Everything runs as modules of the environment's python, so that nothing needs an activated shell.
 export PATH := $(CURDIR)/$(BIN):$(PATH)

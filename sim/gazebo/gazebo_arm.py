@@ -130,6 +130,20 @@ class GazeboArm:
         return picture.rgb
 
     @property
+    def pid(self) -> int:
+        """Process id of gzserver."""
+        return self._gazebo.processes[0]
+
+    @property
+    def processes(self) -> tuple[int, int]:
+        """Process ids of gzserver and of its display."""
+        return self._gazebo.processes
+
+    def pause(self, is_paused: bool) -> None:
+        """Stop or start the time, as a person would in Gazebo's window."""
+        self._gazebo.pause(is_paused)
+
+    @property
     def real_time_factor(self) -> float:
         """Simulated time by wall clock."""
         return self._gazebo.real_time_factor

@@ -73,9 +73,9 @@ class GazeboProcess:
         self.stop()
 
     @property
-    def pid(self) -> int:
-        """Process id of gzserver."""
-        return self._server.pid
+    def processes(self) -> tuple[int, int]:
+        """Process ids of gzserver and of its display."""
+        return self._server.pid, self._display.pid
 
     @property
     def is_running(self) -> bool:

@@ -31,6 +31,7 @@ Image = NDArray[np.uint8]
 FIRST_POSES_S = 10.0
 FIRST_PICTURE_S = 10.0
 LOOK_S = 0.02
+NUDGE_S = 0.03
 SILENT_S = 5.0   # without a new time although it is not paused: lost
 _RGB8 = 3
 
@@ -94,9 +95,9 @@ class RunningWorld:
         self.close()
 
     @property
-    def pid(self) -> int:
-        """Process id of gzserver."""
-        return self._process.pid
+    def processes(self) -> tuple[int, int]:
+        """Process ids of gzserver and of its display."""
+        return self._process.processes
 
     @property
     def is_paused(self) -> bool:
@@ -146,16 +147,17 @@ class RunningWorld:
         if self._lockstep:
             self._control(multi_step=max(1, round(seconds / STEP_S)))
         moved_s, seen_s = time.monotonic(), self.time_s
-        with self._news:
-            while self.time_s < target_s - STEP_S / 2:
-                self._news.wait(0.05)
-                self._check()
-                if self.time_s != seen_s or (self.is_paused and not self._lockstep):
-                    moved_s, seen_s = time.monotonic(), self.time_s
-                elif time.monotonic() - moved_s > SILENT_S:
-                    raise GazeboLost(f'time has stood still at {seen_s:.3f} s for {SILENT_S:g} s')
-            if self.time_s < target_s - SILENT_S:
-                raise GazeboLost('time went back')
+        while self.time_s < target_s - STEP_S / 2:
+            with self._news:
+                is_news = self._news.wait(NUDGE_S)
+            self._check()
+            if is_news or (self.is_paused and not self._lockstep):
+                moved_s, seen_s = time.monotonic(), self.time_s
+            elif time.monotonic() - moved_s > SILENT_S:
+                raise GazeboLost(f'time has stood still at {seen_s:.3f} s for {SILENT_S:g} s')
+            elif self._lockstep:
+                # gzserver sends its last poses only when it has further ones.
+                self._control(multi_step=1)
 
     def pause(self, is_paused: bool) -> None:
         """Stop or start the time, as a person would in Gazebo's window."""

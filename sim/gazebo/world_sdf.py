@@ -56,9 +56,9 @@ def world_sdf(
     things = [_entity(entity_model(i), e) for i, e in enumerate(scene.entities)]
     clutter = [_clutter(f'clutter_{i}', c) for i, c in enumerate(look.clutter)]
     return '\n'.join([
-        f'<?xml version="1.0"?><sdf version="1.6"><world name="{WORLD}">', _physics(real_time_factor),
-        _light(look), _table(look), *things, *clutter, arm_sdf(urdf), _camera(look, image_rate_hz),
-        _state(urdf, scene), '</world></sdf>',
+        f'<?xml version="1.0"?><sdf version="1.6"><world name="{WORLD}">',
+        _physics(real_time_factor), _light(look), _table(look), *things, *clutter, arm_sdf(urdf),
+        _camera(look, image_rate_hz), _state(urdf, scene), '</world></sdf>',
     ])
 
 
