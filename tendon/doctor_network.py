@@ -24,7 +24,7 @@ CLOCK_TOLERANCE = 1e-3
 
 
 def tcp(folder: Path = TCP_FOLDER) -> Finding:
-    """TCP does not start slowly again after each pause between two turns."""
+    """TCP does not start slowly again after each pause."""
     try:
         congestion = (folder / 'tcp_congestion_control').read_text().strip()
         slow_start = (folder / 'tcp_slow_start_after_idle').read_text().strip()
@@ -39,7 +39,8 @@ def tcp(folder: Path = TCP_FOLDER) -> Finding:
         )
     return Finding(
         'TCP', State.WARNING,
-        f'{congestion} forgets its window between two turns: each starts slowly again',
+        f'{congestion} forgets its window in pauses; the pings of the stream prevent those, but '
+        'nothing else does',
         "sudo sysctl -w net.ipv4.tcp_slow_start_after_idle=0, on the backbone's machine too",
     )
 

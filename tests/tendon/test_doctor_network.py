@@ -20,7 +20,7 @@ def machine(folder: Path, congestion: str, slow_start: str) -> Path:
     ('cubic', '1', State.WARNING), ('reno', '1', State.WARNING), ('cubic', '0', State.OK),
     ('bbr', '1', State.OK), ('bbr', '0', State.OK),
 ])
-def test_tcp_that_forgets_between_turns_is_a_warning(
+def test_tcp_that_forgets_in_pauses_is_a_warning(
     tmp_path: Path, congestion: str, slow_start: str, state: State
 ) -> None:
     """Either setting is enough to keep the window."""
