@@ -25,6 +25,7 @@ import torch
 
 EYES = Course(steps=4000, batch=32, rate=1.5e-3, decay=0.02)
 EARS = Course(steps=4000, batch=128, rate=2e-3, decay=0.02)
+MOST_SCENES = 400
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -44,9 +45,13 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def make_planner(
-    data: Path, out: Path, manifest: Manifest, eyes_course: Course, ears_course: Course
+    data: Path, out: Path, manifest: Manifest, eyes_course: Course, ears_course: Course,
+    most_scenes: int = MOST_SCENES,
 ) -> dict[str, float]:
-    """Train, export, calibrate, measure, and write the card; return the figures."""
+    """Train, export, calibrate, measure, and write the card; return the figures.
+
+    Calibrates and measures on at most that many scenes each.
+    """
     torch.set_num_threads(1)
     pictures = read_pictures(data / 'train')
     words = vocabulary_of(pictures.sentences)
@@ -55,10 +60,10 @@ def make_planner(
     eyes, eyes_s = train_eyes(out, pictures, eyes_course)
     model, path = SmallPlanner(eyes, ears), out / 'planner.onnx'
     difference = export(model, manifest, words, path)
-    val = read_pictures(data / 'val')
+    val = read_pictures(data / 'val', most_scenes)
     curves = curves_of(ask_all(_planner(manifest, path), val, manifest))
     describe(path, manifest, words, curves)
-    test = read_pictures(data / 'test')
+    test = read_pictures(data / 'test', most_scenes)
     least = OffloadSettings().min_confidence
     figures = scores(ask_all(_planner(manifest, path), test, manifest), least)
     about: dict[str, Any] = {
