@@ -20,8 +20,6 @@ from onboard_decoder.observation_intake import ObservationIntake
 from onboard_decoder.planner_port import PlannerPort, PlannerState
 from onboard_decoder.servo import Servo
 
-_FOR_A_PLAN = (Waiting.BACKBONE, Waiting.ANSWER, Waiting.RETRY)
-
 
 @dataclass(frozen=True)
 class Watched:
@@ -90,7 +88,7 @@ class Guard:
         """Gather what the watchdog looks at."""
         watched, servo, asker = self._watched, self._watched.servo, self._watched.made.asker
         is_moving = watched.made.agent.is_moving
-        if is_moving or asker.waiting not in _FOR_A_PLAN:
+        if is_moving or asker.waiting is Waiting.NOTHING:
             self._plan_wanted_ns = None
         elif self._plan_wanted_ns is None:
             self._plan_wanted_ns = now_ns
