@@ -108,3 +108,28 @@ def agent(
         out=out, seed=seed, quick=quick, part=part, weights=weights, checkpoint=checkpoint,
         workers=workers,
     ))
+
+
+@bench.command(epilog=examples(
+    'tendon bench transport',
+    'tendon bench transport --openpi-python ~/openpi/bin/python --rounds 3',
+))
+def transport(
+    out: Out = Path('runs/transport'),
+    rounds: Annotated[int, typer.Option(help='Rounds of each, in turn.', min=1)] = 5,
+    calls: Annotated[int, typer.Option(help='Calls of a round.', min=2)] = 200,
+    openpi_python: Annotated[
+        Path | None, typer.Option(help='Python with openpi-client; default: in the user cache.')
+    ] = None,
+    lerobot_python: Annotated[
+        Path | None, typer.Option(help='Python with lerobot; default: in the user cache.')
+    ] = None,
+    seed: Seed = 7,
+) -> None:
+    """Compare the round trip on loopback with that of peers; last line is JSON."""
+    from tendon.bench_transport.run import run
+
+    end(run(
+        out=out, seed=seed, rounds=rounds, calls=calls, openpi_python=openpi_python,
+        lerobot_python=lerobot_python,
+    ))

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of ``tendon bench transport`` for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.table import Table
+from tendon.bench_transport.peer_environments import how_to_make
+
+NAMES = ('ours', 'ours_full_size', 'openpi', 'lerobot', 'lerobot_as_shipped')
+KEYS = ('ms_p50', 'ms_p99', 'cpu_ms', 'bytes_up', 'bytes_down')
+_SENDS = {
+    'ours': 'JPEG 128x128, plan back, chunk decoded on board',
+    'ours_full_size': 'JPEG 640x480, plan back, chunk decoded on board',
+    'openpi': 'raw 640x480, chunk back',
+    'lerobot': 'raw 640x480, chunk back, without its pad',
+    'lerobot_as_shipped': 'the same with its pad of 1/30 s',
+}
+
+
+class Figures(Protocol):
+    """What is known of one contestant."""
+
+    bytes_up: int
+    bytes_down: int
+
+    @property
+    def p50_ms(self) -> float:
+        """Of calls."""
+
+    @property
+    def p99_ms(self) -> float:
+        """Of calls."""
+
+    @property
+    def cpu_ms(self) -> float:
+        """Of both ends, per call."""
+
+
+def figures(results: Mapping[str, Figures]) -> dict[str, Any]:
+    """Return the JSON line's keys; null for what did not run."""
+    found: dict[str, Any] = {}
+    for name in NAMES:
+        result = results.get(name)
+        values = [None] * 5 if result is None else [
+            round(result.p50_ms, 3), round(result.p99_ms, 3), round(result.cpu_ms, 3),
+            result.bytes_up, result.bytes_down,
+        ]
+        found.update({f'{name}_{key}': value for key, value in zip(KEYS, values, strict=True)})
+    for peer in ('openpi', 'lerobot'):
+        other = found[f'{peer}_ms_p50']
+        found[f'ours_over_{peer}'] = (
+            round(found['ours_ms_p50'] / other, 3) if other is not None else None
+        )
+    return found
+
+
+def print_table(results: Mapping[str, Figures], console: Console) -> None:
+    """Print one line each, and how to install what is missing."""
+    table = Table('', 'p50 ms', 'p99 ms', 'CPU ms', 'bytes up', 'bytes down', 'what travels',
+                  title='One 480x640x3 image and 7 floats to a 50x7 chunk, on loopback')
+    for name in NAMES:
+        result = results.get(name)
+        if result is None:
+            table.add_row(name, *['-'] * 5, _SENDS[name])
+            continue
+        table.add_row(
+            name, f'{result.p50_ms:.2f}', f'{result.p99_ms:.2f}', f'{result.cpu_ms:.2f}',
+            str(result.bytes_up), str(result.bytes_down), _SENDS[name],
+        )
+    console.print(table)
+    for peer in ('openpi', 'lerobot'):
+        if peer not in results:
+            console.print(f'{peer} is not installed. To compare with it:')
+            console.print(f'  {how_to_make(peer)}', soft_wrap=True, markup=False)
