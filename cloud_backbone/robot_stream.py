@@ -109,13 +109,21 @@ class RobotStream:
     async def _next(self) -> Any:
         """Return the next message, None at the end. Raises the error that ends all streams."""
         reading = asyncio.ensure_future(self._read())
-        try:
-            await asyncio.wait({reading, self._ended}, return_when=asyncio.FIRST_COMPLETED)
-            if self._ended.done():
-                raise self._ended.result()
-            return reading.result()
-        finally:
+
+        def stop(ended: asyncio.Future[TurnError]) -> None:
             reading.cancel()
+
+        self._ended.add_done_callback(stop)
+        try:
+            message = await reading
+        except asyncio.CancelledError:
+            if not self._ended.done():
+                raise
+        finally:
+            self._ended.remove_done_callback(stop)
+        if self._ended.done():
+            raise self._ended.result()
+        return message
 
     async def _read_and_take(self, session: Session, epoch: int, message: Any) -> None:
         """Take a message; a turn that cannot be read is answered by an error."""

@@ -13,6 +13,7 @@ from onboard_decoder.manifest import Camera
 Image = NDArray[np.uint8]
 
 JPEG_QUALITY = 90
+_HALVE_ABOVE = 1.5
 _CHANNELS = {'rgb8': 3, 'bgr8': 3, 'rgba8': 4, 'bgra8': 4, 'mono8': 1}
 _TO_RGB = {
     'bgr8': cv2.COLOR_BGR2RGB,
@@ -77,18 +78,36 @@ def check_size(image: Image, camera: Camera) -> None:
         )
 
 
-def encode_jpeg(image: Image, width: int, height: int) -> bytes:
-    """Resize (height, width, 3) RGB by area and write a JPEG."""
+def encode_jpeg(image: Image, width: int, height: int, quality: int = JPEG_QUALITY) -> bytes:
+    """Resize (height, width, 3) RGB by area and write a JPEG of a quality in 1..100."""
+    image = _shrunk(image, width, height)
     if image.shape[:2] != (height, width):
-        image = np.asarray(
-            cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8
-        )
+        image = _resized(image, width, height)
     done, buffer = cv2.imencode(
-        '.jpg', _converted(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY]
+        '.jpg', _converted(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality]
     )
     if not done:
         raise ImageRefused(f'image {width}x{height} cannot be written as JPEG')
     return bytes(buffer.tobytes())
+
+
+def _shrunk(image: Image, width: int, height: int) -> Image:
+    """Halve an image as long as it stays well above a size.
+
+    By area, halves are several times faster than odd ratios, and the little that is left to do
+    then costs a fourth for each. Nearer to the size, rounding to whole pixels would show.
+    """
+    rows, columns = image.shape[0] // 2, image.shape[1] // 2
+    while rows >= _HALVE_ABOVE * height and columns >= _HALVE_ABOVE * width:
+        image = _resized(image, columns, rows)
+        rows, columns = rows // 2, columns // 2
+    return image
+
+
+def _resized(image: Image, width: int, height: int) -> Image:
+    """Resize by area."""
+    size = (width, height)
+    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
 
 
 def _converted(pixels: Image, code: int) -> Image:

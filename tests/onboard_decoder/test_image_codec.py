@@ -80,3 +80,19 @@ def test_the_jpeg_has_the_size_asked_for_and_the_right_colours():
     expected = cv2.resize(SMOOTH, (32, 24), interpolation=cv2.INTER_AREA)
     assert image.shape == (24, 32, 3)
     assert np.abs(image.astype(int) - expected.astype(int)).mean() < 6
+
+
+@pytest.mark.parametrize('size', [(640, 480), (1280, 720), (1920, 1080), (256, 256), (150, 140)])
+def test_an_image_made_smaller_in_steps_is_the_one_made_smaller_at_once(size):
+    """The steps that make it cheap change no pixel by more than rounding and edges do."""
+    width, height = size
+    rng = np.random.default_rng(3)
+    blocks = rng.integers(0, 256, (9, 16, 3), dtype=np.uint8)
+    image = cv2.resize(blocks, size, interpolation=cv2.INTER_CUBIC)
+
+    shown = decode_compressed(encode_jpeg(image, 128, 128, quality=100)).astype(int)
+    at_once = cv2.resize(image, (128, 128), interpolation=cv2.INTER_AREA)
+
+    exact = decode_compressed(encode_jpeg(at_once, 128, 128, quality=100)).astype(int)
+    assert np.abs(shown - exact).mean() < 1.0
+    assert np.abs(shown - exact).max() <= 12
