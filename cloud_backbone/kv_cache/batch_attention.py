@@ -22,7 +22,6 @@ from cloud_backbone.kv_cache.kv_row import KVRow
 from cloud_backbone.kv_cache.kv_session import KVSession
 from cloud_backbone.kv_cache.kv_store import KVStore
 from cloud_backbone.kv_cache.model_biases import bias_of, spots_of
-from cloud_backbone.kv_cache.wide import need, Wide
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -245,10 +244,8 @@ def _causal(tokens: int, slots: int) -> Tensor:
 def _preference(row: KVRow, window: Tensor | None, tokens: int) -> float | None:
     """Return how much the layer wants, if a prefill of some length tells."""
     scorer = row.policy.scorer
-    if not isinstance(scorer, Cake | Wide) or window is None:
+    if not isinstance(scorer, Cake) or window is None:
         return None
     if row.seen and tokens <= row.policy.recent:
         return None
-    if isinstance(scorer, Wide):
-        return need(window)
     return preference(window, window.shape[-1] - window.shape[2])

@@ -44,7 +44,7 @@ class Policy:
     lower: tuple[MakeCodec, ...] = ()
     """Codecs of fewer bits, for slots of less worth."""
     share: str = 'uniform'
-    """How layers share the budget: uniform, pyramid, or cake: by what each layer wants."""
+    """How layers share the budget: uniform, pyramid or cake."""
     block: int = 32
     """Slots of a block."""
     ring: int = 0
@@ -105,7 +105,7 @@ _SCORERS: dict[str, dict[str, Any]] = {
     'pyramid': {'scorer': SnapKV(), 'share': 'pyramid'},
     'h2o': {'scorer': H2O()},
     'cake': {'scorer': Cake(), 'share': 'cake'},
-    'wide': {'scorer': Wide(), 'share': 'cake'},
+    'wide': {'scorer': Wide()},
     'veda': {'scorer': Veda(stats='exclude_reserved')},
     'veda-paper': {'scorer': Veda(stats='paper'), 'recent': 0},
 }

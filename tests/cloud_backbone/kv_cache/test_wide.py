@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Promises of the wide window: its equation, its shares, and what decoding does to new tokens."""
+"""Promises of the wide window: its equation, and what decoding does to new tokens."""
 
 from cloud_backbone.kv_cache.snapkv import SnapKV
-from cloud_backbone.kv_cache.wide import need, Wide
+from cloud_backbone.kv_cache.wide import Wide
 import pytest
 import torch
 
@@ -49,15 +49,6 @@ def test_new_token_scores_as_an_old_one_of_equal_attention(step: int) -> None:
         columns = scorer.observe(columns, 0.01 * visible.float(), positions, rows)
     scores = scorer.scores(columns, positions)[0]
     assert float(scores[100:].min()) == pytest.approx(float(scores[20]), rel=0.1)
-
-
-def test_need_grows_with_what_must_be_held() -> None:
-    """A layer that looks everywhere wants the root of all its slots, one with a sink wants 1."""
-    even, sink = torch.full((2, 3, 8, 400), 1 / 400), torch.zeros(2, 3, 8, 400)
-    sink[..., 7] = 1
-    assert need(even) == pytest.approx((400 * 0.95) ** 0.5, rel=0.01)
-    assert need(sink) == 1
-    assert need(torch.zeros(2, 3, 8, 400)) == 1
 
 
 @pytest.mark.parametrize('sizes', [{'window': 0}, {'near': 0}, {'kernel': 2}, {'strength': -1.0}])
