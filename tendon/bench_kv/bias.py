@@ -20,8 +20,19 @@ FOUR_BITS = ('kivi4', 'squat4')
 def agreement_with_bias(
     subject: Subject, size: Size, seed: int, names: tuple[str, ...]
 ) -> dict[str, float]:
-    """Return how often each method calls the same token likeliest; changes the model."""
-    model = biased(subject).model
+    """Return how often each method calls the same token likeliest, over some texts.
+
+    Changes the model.
+    """
+    biased_model = biased(subject)
+    texts = [_agreement(biased_model, size, seed + text, names) for text in range(size.texts)]
+    return {name: round(sum(one[name] for one in texts) / len(texts), 4) for name in names}
+
+
+def _agreement(
+    subject: Subject, size: Size, seed: int, names: tuple[str, ...]
+) -> dict[str, float]:
+    model = subject.model
     passage = draw_passage(subject.encode, size.recall, size.following, size.needles, seed)
     recording = record(model, torch.tensor(passage.context))
     text, seen = passage.continuation, len(passage.context)
@@ -33,5 +44,5 @@ def agreement_with_bias(
         with method.reading(model, cache):
             said = rows(model, cache, text, seen).argmax(1)
         release(cache)
-        found[name] = round(float((said == truth).float().mean()), 4)
+        found[name] = float((said == truth).float().mean())
     return found

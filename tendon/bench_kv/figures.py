@@ -9,6 +9,7 @@ from tendon.bench_kv.bias import FOUR_BITS
 from tendon.bench_kv.contestants import missing_peers
 from tendon.bench_kv.equal_bytes import compare
 from tendon.bench_kv.passage import fingerprint
+from tendon.bench_kv.pooled import pool, Sample
 from tendon.bench_kv.quality import Quality
 from tendon.bench_kv.size import Size
 from tendon.bench_kv.table import label
@@ -29,6 +30,8 @@ class Findings:
 
     entries: list[Quality] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    """Of the methods that read several passages."""
     entry_ms: dict[tuple[str, float | None], float] = field(default_factory=dict)
     """By name and share."""
     decode_ms: dict[int, dict[str, float]] = field(default_factory=dict)
@@ -61,6 +64,7 @@ def figures(findings: Findings, size: Size, model: str, seed: int) -> dict[str, 
     return {
         'policies': _entries(findings, ours=True),
         'peers': _entries(findings, ours=False),
+        'pooled': pool(findings.samples),
         'decode_speedup_8k': _speedup(findings, 8192, FIXED),
         'decode_speedup_16k': _speedup(findings, 16384, FIXED),
         'prealloc_speedup': _speedup(findings, 8192, RESERVED),

@@ -50,6 +50,66 @@ class Quality:
     """Each token's [nat]."""
 
 
+@dataclass(frozen=True)
+class Prediction:
+    """How a method predicted the text that follows."""
+
+    losses: Tensor
+    """Of each token [nat]."""
+    bytes_ratio: float
+    bytes_ratio_end: float
+    kl: float
+    top1: float
+
+
+class Reader:
+    """A passage that a model has read, and the full cache's predictions of what follows.
+
+    Args:
+        subject: the model.
+        passage: what is read, and the continuation that is predicted.
+        step: tokens that are fed at once.
+    """
+
+    def __init__(self, subject: Subject, passage: Passage, step: int) -> None:
+        self._subject, self._passage, self._step = subject, passage, step
+        self._reading = record(subject.model, torch.tensor(passage.context))
+        whole = fork_layers(self._reading.cache)
+        self._reference = self._follow(whole)
+        self.truth = self._losses(self._reference)
+        """Losses of the full cache [nat]."""
+
+    def predict(self, method: Method, share: float | None) -> Prediction:
+        """Let a method keep the passage, and predict what follows."""
+        model, start = self._subject.model, len(self._reading.tokens)
+        cache = method.prefill(model, self._reading, share)
+        before = self._ratio(method.nbytes(cache), start)
+        with method.reading(model, cache):
+            found = self._follow(cache)
+        after = self._ratio(method.nbytes(cache), start + len(found))
+        release(cache)
+        return Prediction(
+            losses=self._losses(found), bytes_ratio=before, bytes_ratio_end=after,
+            kl=_divergence(self._reference, found),
+            top1=float((found.argmax(1) == self._reference.argmax(1)).float().mean()),
+        )
+
+    def _follow(self, cache: Any) -> Tensor:
+        """Feed the text that follows a few tokens at a time; return logits (tokens, words)."""
+        text, seen = self._passage.continuation, len(self._passage.context)
+        return torch.cat([
+            rows(self._subject.model, cache, text[first : first + self._step], seen + first)
+            for first in range(0, len(text), self._step)
+        ])
+
+    def _losses(self, logits: Tensor) -> Tensor:
+        targets = torch.tensor(self._passage.continuation[1:])
+        return F.cross_entropy(logits[:-1], targets, reduction='none')
+
+    def _ratio(self, nbytes: int, tokens: int) -> float:
+        return self._subject.bytes_per_token * tokens / nbytes
+
+
 class Examination:
     """Passages that a model has read, and every question asked about them.
 
@@ -64,14 +124,9 @@ class Examination:
     def __init__(
         self, subject: Subject, reading: Passage, recall: Passage, inside: int, step: int
     ) -> None:
-        self._subject, self._step = subject, step
-        self._passage, self._needles = reading, recall.needles
+        self._subject, self._needles = subject, recall.needles
         model = subject.model
-        self._reading = record(model, torch.tensor(reading.context))
-        whole = fork_layers(self._reading.cache)
-        self._reference = _predict(
-            model, whole, reading.continuation, len(reading.context), step
-        )
+        self._reader = Reader(subject, reading, step)
         self._recall = record(model, torch.tensor(recall.context))
         every = max(len(recall.needles) // max(inside, 1), 1)
         self._inside = [
@@ -80,31 +135,17 @@ class Examination:
 
     def judge(self, method: Method, share: float | None) -> Quality:
         """Measure one method at one budget."""
-        model, start = self._subject.model, len(self._reading.tokens)
-        cache = method.prefill(model, self._reading, share)
-        before = self._ratio(method.nbytes(cache), start)
-        with method.reading(model, cache):
-            found = _predict(model, cache, self._passage.continuation, start, self._step)
-        after = self._ratio(method.nbytes(cache), start + len(found))
-        release(cache)
-        losses, truth = self._losses(found), self._losses(self._reference)
+        found, truth = self._reader.predict(method, share), self._reader.truth
+        losses = found.losses
         return Quality(
-            name=method.name, maker=method.maker, share=share, bytes_ratio=before,
-            bytes_ratio_end=after,
+            name=method.name, maker=method.maker, share=share, bytes_ratio=found.bytes_ratio,
+            bytes_ratio_end=found.bytes_ratio_end,
             nll=float(losses.mean()), nll_rise=float(losses.mean() / truth.mean() - 1),
             nll_rise_error=float((losses - truth).std() / len(losses) ** 0.5 / truth.mean()),
-            kl=_divergence(self._reference, found),
-            top1=float((found.argmax(1) == self._reference.argmax(1)).float().mean()),
+            kl=found.kl, top1=found.top1,
             recall_in_window=self._asked_within(method, share),
             recall_outside=self._asked_later(method, share), losses=tuple(losses.tolist()),
         )
-
-    def _losses(self, logits: Tensor) -> Tensor:
-        targets = torch.tensor(self._passage.continuation[1:])
-        return F.cross_entropy(logits[:-1], targets, reduction='none')
-
-    def _ratio(self, nbytes: int, tokens: int) -> float:
-        return self._subject.bytes_per_token * tokens / nbytes
 
     def _asked_later(self, method: Method, share: float | None) -> float:
         cache = method.prefill(self._subject.model, self._recall, share)
@@ -146,14 +187,6 @@ class Examination:
             logits = rows(model, cache, [*question, *answer], seen, keep=len(answer) + 1)
         release(cache)
         return logits[:-1].argmax(1).tolist() == answer
-
-
-def _predict(model: Any, cache: Any, tokens: list[int], seen: int, step: int) -> Tensor:
-    """Feed tokens a few at a time and return the logits (tokens, vocabulary)."""
-    return torch.cat([
-        rows(model, cache, tokens[first : first + step], seen + first)
-        for first in range(0, len(tokens), step)
-    ])
 
 
 def _divergence(truth: Tensor, found: Tensor) -> float:

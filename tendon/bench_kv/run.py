@@ -15,12 +15,13 @@ from tendon.bench_kv.drift import watch_drift
 from tendon.bench_kv.entry_speed import entry_times
 from tendon.bench_kv.figures import comparisons, figures, Findings, FIXED, overhead, REFERENCE
 from tendon.bench_kv.picture import draw_entries
+from tendon.bench_kv.pooled import pool
 from tendon.bench_kv.size import FULL, QUICK, Size
 from tendon.bench_kv.smollm2 import convert
 from tendon.bench_kv.speed import decode_times, prefill_times
 from tendon.bench_kv.subject import default_folder, shape, SMOLLM2
-from tendon.bench_kv.table import print_by_length, print_entries, print_notes
-from tendon.bench_kv.workers import Failure, judge_all, Worker
+from tendon.bench_kv.table import print_by_length, print_entries, print_notes, print_pooled
+from tendon.bench_kv.workers import Failure, judge_all, PassageWorker, Worker
 
 DRIFTERS = ('full', 'kivi4', 'cake+squat4', 'quanto4', 'SnapKV')
 BIASED = ('int8', *FOUR_BITS, 'kivi2', 'squat2', 'quanto4', 'hqq4', 'quanto2', 'hqq2')
@@ -58,6 +59,7 @@ def run(
     processes = 1 if quick else workers or os.cpu_count() or 1
     findings = Findings()
     _judge(findings, worker, processes, console)
+    _pool(findings, worker, processes, console)
     _measure(findings, worker, console)
     model = 'tiny random' if quick else SMOLLM2
     _report(findings, size, out, console, f'{model}, {size.context} tokens')
@@ -80,6 +82,19 @@ def _judge(findings: Findings, worker: Worker, processes: int, console: Console)
                     findings.entries.append(one)
     order = {job.method: number for number, job in enumerate(jobs)}
     findings.entries.sort(key=lambda entry: (order[entry.name], -(entry.share or 1)))
+
+
+def _pool(findings: Findings, worker: Worker, processes: int, console: Console) -> None:
+    """Let some methods read several passages at the middle share."""
+    size = worker.size
+    share = size.shares[len(size.shares) // 2]
+    reader = PassageWorker(worker, _known(size.pooled, known_methods()), share)
+    seeds = [worker.seed + 1 + number for number in range(size.passages)]
+    with Progress(console=console) as progress:
+        found = judge_all(reader, seeds, processes)
+        for samples in progress.track(found, len(seeds), description='passages'):
+            findings.samples += samples
+    findings.samples.sort(key=lambda sample: sample.seed)
 
 
 def _measure(findings: Findings, worker: Worker, console: Console) -> None:
@@ -115,6 +130,7 @@ def _report(
     findings: Findings, size: Size, out: Path, console: Console, title: str
 ) -> None:
     print_entries(findings.entries, findings.entry_ms, console, title)
+    print_pooled(pool(findings.samples), console)
     print_by_length(findings.decode_ms, console, 'Decoding step by context [ms]', '.1f')
     print_by_length(
         overhead(findings.prefill_ms), console, 'Added to the prefill by context', '+.0%'

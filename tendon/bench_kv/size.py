@@ -7,6 +7,8 @@ CODECS = ('full', 'int8', 'oaken', 'kivi4', 'squat4', 'kivi2', 'squat2')
 """Policies that drop nothing."""
 MIDDLE = ('sinks', 'snapkv', 'pyramid', 'h2o', 'cake', 'wide', 'veda', 'veda+oaken')
 """Policies that are compared at the middle share only."""
+POOLED = ('wide+squat4', 'cake+squat4', 'SnapKV', 'ExpectedAttention')
+"""Methods whose likelihood is also taken over several passages, at the middle share."""
 ALL = ('wide+squat4', 'cake+squat4', 'snapkv+kivi4', 'cake+tiers')
 """Policies that are compared at every share."""
 
@@ -40,6 +42,11 @@ class Size:
     codecs: tuple[str, ...] = CODECS
     middle: tuple[str, ...] = MIDDLE
     all_shares: tuple[str, ...] = ALL
+    pooled: tuple[str, ...] = POOLED
+    passages: int = 6
+    """That ``pooled`` methods read; none is the passage that all methods read."""
+    texts: int = 4
+    """With biased keys."""
     shares: tuple[float, ...] = (1 / 4, 1 / 8, 1 / 16)
     """Of the bytes of all keys and values at 16 bits."""
 
@@ -51,5 +58,6 @@ FULL = Size(
 QUICK = Size(
     context=320, following=16, recall=320, needles=2, inside=1, step=4,
     lengths=(512, 1024), slots=64, rounds=2, turns=3, turn=64, codecs=('full', 'kivi4'),
-    middle=('snapkv',), all_shares=('cake+squat4',), shares=(1 / 2, 1 / 4),
+    middle=('snapkv',), all_shares=('cake+squat4',), pooled=('cake+squat4',),
+    passages=2, texts=1, shares=(1 / 2, 1 / 4),
 )

@@ -54,6 +54,17 @@ def _cells(entry: Quality, time_ms: float | None) -> list[str]:
     ]
 
 
+def print_pooled(pooled: Mapping[str, Mapping[str, Any]], console: Console) -> None:
+    """Print one line per method that read several passages."""
+    for name, found in pooled.items():
+        error = found['nll_rise_error']
+        spread = '' if error is None else f' ± {error:.1%}'
+        console.print(
+            f'{name}: NLL {found["nll_rise"]:+.1%}{spread} over {found["passages"]} passages '
+            f'at {found["bytes_ratio"]:.2f}x'
+        )
+
+
 def print_by_length(
     figures: Mapping[int, Mapping[str, float]], console: Console, title: str, form: str
 ) -> None:

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judges methods in several processes, each with one thread and its own copy of the model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 import logging
 import multiprocessing
 from pathlib import Path
+from typing import Any, TypeVar
 
 from tendon.bench_kv.contestants import find_method, Job
 from tendon.bench_kv.passage import draw_passage
+from tendon.bench_kv.pooled import read_passage, Sample
 from tendon.bench_kv.quality import Examination, Quality
 from tendon.bench_kv.size import Size
 from tendon.bench_kv.subject import smollm2, Subject, tiny
@@ -19,6 +21,10 @@ import torch
 
 RECALL_SEED = 1000
 """Added to the seed for the passage with facts."""
+
+
+Wanted = TypeVar('Wanted')
+Found = TypeVar('Found')
 
 
 @dataclass(frozen=True)
@@ -70,23 +76,38 @@ class Worker:
         return Examination(subject, reading, recall, size.inside, size.step)
 
 
-_worker: Worker
+@dataclass
+class PassageWorker:
+    """Lets some methods read passages, each named by the seed that draws it."""
+
+    worker: Worker
+    names: tuple[str, ...]
+    share: float
+    _subject: Subject | None = None
+
+    def __call__(self, seed: int) -> list[Sample]:
+        """Read one passage."""
+        self._subject = self._subject or self.worker.subject()
+        return read_passage(self._subject, self.worker.size, seed, self.names, self.share)
 
 
-def _adopt(worker: Worker) -> None:
+_worker: Any
+
+
+def _adopt(worker: Any) -> None:
     """Take the worker over in a new process."""
     global _worker
     torch.set_num_threads(1)
     _worker = worker
 
 
-def _work(job: Job) -> list[Quality | Failure]:
+def _work(job: Any) -> Any:
     return _worker(job)
 
 
 def judge_all(
-    worker: Worker, jobs: Sequence[Job], processes: int
-) -> Iterator[list[Quality | Failure]]:
+    worker: Callable[[Wanted], Found], jobs: Sequence[Wanted], processes: int
+) -> Iterator[Found]:
     """Yield what the jobs found, in the order in which they end.
 
     Raises:

@@ -31,7 +31,7 @@ SEED = 3
 METHODS = {'DynamicCache': Dynamic(), 'full': Ours('full'), 'pair': Ours('cake+squat4')}
 KEYS = {
     'policies', 'peers', 'decode_speedup_8k', 'decode_speedup_16k', 'prealloc_speedup',
-    'biased_top1', 'equal_bytes', 'missing', 'failed', 'machine', 'seed', 'commit',
+    'biased_top1', 'pooled', 'equal_bytes', 'missing', 'failed', 'machine', 'seed', 'commit',
 }
 
 

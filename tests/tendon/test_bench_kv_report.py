@@ -13,6 +13,7 @@ from tendon.bench_kv import contestants
 from tendon.bench_kv.contestants import draw_jobs, find_method
 from tendon.bench_kv.equal_bytes import compare
 from tendon.bench_kv.figures import figures, Findings
+from tendon.bench_kv.pooled import pool, Sample
 from tendon.bench_kv.quality import Quality
 from tendon.bench_kv.size import QUICK
 from tendon.bench_kv.smollm2 import convert
@@ -94,3 +95,17 @@ def test_kvpress_is_told_missing(monkeypatch):
     monkeypatch.setattr(contestants, 'has_kvpress', lambda: False)
 
     assert 'tendon[bench]' in contestants.missing_peers()['SnapKV']
+
+
+def test_passages_are_pooled_with_the_error_over_passages():
+    """All tokens count alike; the error is what the passages differ by, and none for one alone."""
+    samples = [
+        Sample('x', seed, truth + rise, truth, 8.5, 0.1, 0.9)
+        for seed, (truth, rise) in enumerate([(1.0, 0.03), (2.0, 0.0), (1.0, 0.01)])
+    ]
+
+    found = pool(samples)['x']
+    assert found['nll_rise'] == 0.01
+    assert found['nll_rise_each'] == [0.03, 0.0, 0.01]
+    assert found['nll_rise_error'] == pytest.approx((3 / 2 * (4e-4 + 4e-4)) ** 0.5 / 4, abs=1e-5)
+    assert pool(samples[:1])['x']['nll_rise_error'] is None
