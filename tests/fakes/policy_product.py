@@ -14,7 +14,8 @@ from tests.fakes.tiny_models import family_names
 VARIABLE = 'TENDON_KV_PRODUCT'
 CHOSEN = ('sinks', 'cake', 'veda', 'cake+squat4', 'veda+int8', 'pyramid+kivi2')
 """For every family: each way of reading attention, of sharing budgets, and of writing pages."""
-SEED = 3
+SEED, FEW = 3, 4
+NAMES = [name for name in policy_names() if name != 'full']
 
 
 def is_full() -> bool:
@@ -31,12 +32,23 @@ def is_full() -> bool:
 
 def pairs() -> list[tuple[str, str]]:
     """Return family and policy: all on Llama; the chosen ones and two more at random elsewhere."""
-    names, generator = [name for name in policy_names() if name != 'full'], random.Random(SEED)
-    rest = [name for name in names if name not in CHOSEN]
+    generator = random.Random(SEED)
+    rest = [name for name in NAMES if name not in CHOSEN]
     found = []
     for family in family_names():
         if is_full() or family == 'llama':
-            found += [(family, name) for name in names]
+            found += [(family, name) for name in NAMES]
         else:
             found += [(family, name) for name in (*CHOSEN, *generator.sample(rest, 2))]
     return found
+
+
+def few_pairs() -> list[tuple[str, str]]:
+    """Return family and policy: some at random for each family, every policy at most once."""
+    if is_full():
+        return pairs()
+    names = random.Random(SEED).sample(NAMES, len(NAMES))
+    return [
+        (family, name) for index, family in enumerate(family_names())
+        for name in names[index * FEW : (index + 1) * FEW]
+    ]

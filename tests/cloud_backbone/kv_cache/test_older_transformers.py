@@ -10,7 +10,8 @@ ROOT = Path(__file__).resolve().parents[3]
 OLDER = ROOT / '.venv' / 'older_transformers'
 VERSION = '5.2.0'
 PLACES = (
-    'test_families.py', 'test_batches.py', 'test_sessions.py::test_cropped_tokens_leave_no_trace',
+    'test_families.py', 'test_policy_product.py', 'test_batches.py',
+    'test_sessions.py::test_cropped_tokens_leave_no_trace',
     'test_kv_errors.py::test_crop_counts_as_the_librarys_does',
 )
 """What meets the differences between the versions: models, masks, steps, beams and crops."""

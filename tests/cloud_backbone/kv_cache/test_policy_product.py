@@ -15,12 +15,12 @@ from transformers import DynamicCache
 
 from tests.fakes.masked_attention import Oracle
 from tests.fakes.padding import padded
-from tests.fakes.policy_product import pairs
+from tests.fakes.policy_product import few_pairs
 from tests.fakes.small_policies import small_cache, small_limit, small_policy
 from tests.fakes.tensor_walk import owned_bytes, page_bytes
 from tests.fakes.tiny_models import Family, make_family, text
 
-PAIRS = pytest.mark.parametrize(('name', 'policy'), pairs())
+PAIRS = pytest.mark.parametrize(('name', 'policy'), few_pairs())
 PREFIX = ('paligemma',)
 """Families whose first step looks both ways: a prompt in pieces is another prompt."""
 SLIDING = ('gemma3',)
