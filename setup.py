@@ -71,6 +71,7 @@ EXTRAS = {
         'types-grpcio>=1',
         'types-protobuf>=5',
         'types-PyYAML>=6',
+        'xacro>=2,<3',
     ],
 }
 EXTRAS['all'] = sorted({
@@ -165,6 +166,8 @@ setup(
         ('share/tendon', ['package.xml']),
         ('share/tendon/launch', sorted(glob('launch/*.launch.py'))),
         ('share/tendon/config', sorted(glob('config/*'))),
+        ('share/tendon/urdf', ['sim/assets/tendon_arm.urdf', 'urdf/tendon_arm.urdf.xacro']),
+        ('share/tendon/worlds', sorted(glob('worlds/*.sdf'))),
     ],
     zip_safe=False,
     install_requires=CORE,

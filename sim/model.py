@@ -7,6 +7,8 @@ that a new scene needs no new compilation. Contact groups (bits): 1 arm, 2 thing
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from sim.appearance import TEXTURES
@@ -21,6 +23,7 @@ CAMERA_NAME = 'front'
 CAMERA_POSITION_M = (1.10, 0.0, 0.80)
 CAMERA_TARGET_M = (0.47, 0.0, 0.0)
 CAMERA_FOVY_DEG = 36.0
+CAMERA_FOVY_RAD = math.radians(CAMERA_FOVY_DEG)
 IMAGE_SIZE_PX = 256
 TIMESTEP_S = 0.002
 

@@ -22,7 +22,10 @@ SUITE = 'bullseye'
 KEYRING = Path('/usr/share/keyrings/debian-archive-keyring.gpg')
 UNUSED = ('doc', 'man', 'locale', 'icons', 'fonts', 'lintian')
 FETCH_TIMEOUT_S = 900.0
-SERVER = Path('usr/bin/gzserver-11.1.0')
+VERSION = '11.1.0'
+SYSTEM = 'usr/lib/x86_64-linux-gnu'
+LIBRARIES = ('lib/x86_64-linux-gnu', 'usr/lib', *(
+    f'{SYSTEM}{name}' for name in ('', '/blas', '/lapack', '/pulseaudio')))
 
 
 def gazebo_root() -> Path:
@@ -33,7 +36,23 @@ def gazebo_root() -> Path:
 
 def is_installed() -> bool:
     """True if the unpacked tree is whole."""
-    return (gazebo_root() / SERVER).is_file()
+    return _path('gzserver').is_file()
+
+
+def program(name: str) -> list[str]:
+    """Return the beginning of a command line: a program of Gazebo under the tree's own loader.
+
+    Args:
+        name: 'gzserver' or 'gz'.
+    """
+    root = gazebo_root()
+    libraries = ':'.join(str(root / folder) for folder in LIBRARIES)
+    loader = root / 'lib/x86_64-linux-gnu/ld-2.31.so'
+    return [str(loader), '--library-path', libraries, str(_path(name))]
+
+
+def _path(name: str) -> Path:
+    return gazebo_root() / 'usr/bin' / f'{name}-{VERSION}'
 
 
 def install() -> Path:

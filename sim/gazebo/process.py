@@ -17,7 +17,7 @@ import time
 from types import TracebackType
 
 from sim.errors import GazeboUnavailable
-from sim.gazebo.install import gazebo_root, is_installed, SERVER
+from sim.gazebo.install import gazebo_root, is_installed, program, SYSTEM
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 4.0   # some stops hang inside gzserver
@@ -25,7 +25,6 @@ SETTLE_S = 0.5         # clients that come at once can cut gzserver off from its
 POLL_S = 0.02
 # Whatever ends this process, ends these too.
 WITH_PARENT = ('setpriv', '--pdeathsig', 'KILL', '--')
-LIBRARIES = ('', '/blas', '/lapack', '/pulseaudio')
 _ESTABLISHED = '01'
 
 
@@ -96,10 +95,7 @@ class GazeboProcess:
     def _start(
         self, world: Path, folder: Path, screen: str, is_paused: bool
     ) -> subprocess.Popen[bytes]:
-        root = gazebo_root()
-        system = root / 'usr/lib/x86_64-linux-gnu'
-        libraries = [root / 'lib/x86_64-linux-gnu', root / 'usr/lib',
-                     *(f'{system}{name}' for name in LIBRARIES)]
+        root, system = gazebo_root(), gazebo_root() / SYSTEM
         environment = {
             'PATH': '/usr/bin:/bin', 'HOME': str(folder), 'LANG': 'C.UTF-8', 'DISPLAY': screen,
             'GAZEBO_IP': '127.0.0.1', 'IGN_IP': '127.0.0.1', 'IGN_PARTITION': self.partition,
@@ -113,8 +109,7 @@ class GazeboProcess:
         }
         with (folder / 'gzserver.log').open('wb') as log:
             return subprocess.Popen(
-                [*_guard(), f'{root}/lib/x86_64-linux-gnu/ld-2.31.so', '--library-path',
-                 ':'.join(map(str, libraries)), str(root / SERVER), '--verbose',
+                [*_guard(), *program('gzserver'), '--verbose',
                  *(['-u', '--lockstep'] if is_paused else []), str(world)],
                 env=environment, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                 start_new_session=True,

@@ -19,7 +19,7 @@ from sim.gazebo.urdf_links import pose_text, UrdfLinks
 from sim.model import (
     BIN_MASS_KG,
     camera_axes,
-    CAMERA_FOVY_DEG,
+    CAMERA_FOVY_RAD,
     CAMERA_NAME,
     CAMERA_POSITION_M,
     IMAGE_SIZE_PX,
@@ -53,12 +53,11 @@ def world_sdf(
         real_time_factor: simulated seconds per second; 0 runs as fast as possible.
     """
     urdf, look = UrdfLinks(URDF), scene.appearance
-    things = [_entity(entity_model(i), e) for i, e in enumerate(scene.entities)]
-    clutter = [_clutter(f'clutter_{i}', c) for i, c in enumerate(look.clutter)]
     return '\n'.join([
         f'<?xml version="1.0"?><sdf version="1.6"><world name="{WORLD}">',
-        _physics(real_time_factor), _light(look), _table(look), *things, *clutter, arm_sdf(urdf),
-        _camera(look, image_rate_hz), _state(urdf, scene), '</world></sdf>',
+        _physics(real_time_factor), light_sdf(look), table_sdf(look), *entity_sdf(scene),
+        *clutter_sdf(scene), arm_sdf(urdf), _camera(look, image_rate_hz),
+        _state(urdf, scene), '</world></sdf>',
     ])
 
 
@@ -70,7 +69,7 @@ def _physics(real_time_factor: float) -> str:
     )
 
 
-def _light(look: Appearance) -> str:
+def light_sdf(look: Appearance) -> str:
     """Ambient light of the room, a lamp, and what MuJoCo's camera light adds."""
     room = look.ambient
     lamp = look.light_strength
@@ -95,13 +94,24 @@ def _light(look: Appearance) -> str:
     )
 
 
-def _table(look: Appearance) -> str:
+def table_sdf(look: Appearance) -> str:
+    """The table, plain."""
     shape = '<geometry><plane><normal>0 0 1</normal><size>6 6</size></plane></geometry>'
     return (
         '<model name="table"><static>1</static><link name="link">'
         f'<collision name="solid">{shape}{surface(TABLE_FRICTION)}</collision>'
         f'<visual name="look">{shape}{paint(look.table_rgb)}</visual></link></model>'
     )
+
+
+def entity_sdf(scene: SceneSpec) -> list[str]:
+    """One model per entity, in order."""
+    return [_entity(entity_model(i), entity) for i, entity in enumerate(scene.entities)]
+
+
+def clutter_sdf(scene: SceneSpec) -> list[str]:
+    """One model per grey thing."""
+    return [_clutter(f'clutter_{i}', c) for i, c in enumerate(scene.appearance.clutter)]
 
 
 def _entity(name: str, entity: Entity) -> str:
@@ -165,18 +175,21 @@ def _free(
     )
 
 
-def _camera(look: Appearance, rate_hz: float) -> str:
+def camera_pose(look: Appearance) -> str:
     """The camera as it hangs; SDF's cameras look along their x axis, y to the left."""
     right, up, backward = camera_axes()
     pose = np.eye(4)
     pose[:3, :3] = _turned(np.array(look.camera_turn), np.stack([right, up, backward], 1))
     pose[:3, :3] = pose[:3, :3] @ np.array([[0.0, -1, 0], [0, 0, 1], [-1, 0, 0]])
     pose[:3, 3] = np.add(CAMERA_POSITION_M, look.camera_shift)
-    field = math.radians(CAMERA_FOVY_DEG)
+    return pose_text(pose)
+
+
+def _camera(look: Appearance, rate_hz: float) -> str:
     return (
-        f'<model name="{CAMERA_NAME}"><static>1</static><pose>{pose_text(pose)}</pose>'
+        f'<model name="{CAMERA_NAME}"><static>1</static><pose>{camera_pose(look)}</pose>'
         f'<link name="link"><sensor name="rgb" type="camera"><always_on>1</always_on>'
-        f'<update_rate>{rate_hz:g}</update_rate><camera><horizontal_fov>{field}</horizontal_fov>'
+        f'<update_rate>{rate_hz:g}</update_rate><camera><horizontal_fov>{CAMERA_FOVY_RAD}</horizontal_fov>'
         f'<image><width>{IMAGE_SIZE_PX}</width><height>{IMAGE_SIZE_PX}</height>'
         '<format>R8G8B8</format></image><clip><near>.02</near><far>20</far></clip></camera>'
         '</sensor></link></model>'

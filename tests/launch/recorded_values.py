@@ -19,6 +19,7 @@ class Recording:
     Attributes:
       share: stands for <prefix>/share/tendon; the prefix is called 'PREFIX'.
       given: arguments of the command line.
+      foreign: launch files of other packages that would be included, with their arguments.
     """
 
     share: Path
@@ -29,6 +30,7 @@ class Recording:
     processes: list['Process'] = field(default_factory=list)
     included: list[str] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
+    foreign: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def process(self, name: str) -> 'Process':
         """Return the only process of this name."""
@@ -96,14 +98,27 @@ class PathJoinSubstitution(Substitution):
         return str(Path(*(text(part, recording) for part in self._parts)))
 
 
+class Command(Substitution):
+    """What a command prints; it is not run."""
+
+    def __init__(self, command: Any) -> None:
+        self._command = command
+
+    def perform(self, recording: Recording) -> str:
+        """Return the command itself, marked as one."""
+        return f'$({text(self._command, recording)})'
+
+
 class FindPackageShare(Substitution):
     """Folder with the data of a package."""
 
     def __init__(self, package: str) -> None:
-        assert package == 'tendon', f'another package: {package}'
+        self.package = package
 
     def perform(self, recording: Recording) -> str:
-        """Return the folder."""
+        """Return the folder; of other packages a name that no test mistakes for one."""
+        if self.package != 'tendon':
+            return f'PREFIX/share/{self.package}'
         return str(recording.share)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from unittest import mock
 
 from tests.launch.recorded_values import (
+    Command,
     FindPackagePrefix,
     FindPackageShare,
     IfCondition,
@@ -154,6 +155,10 @@ class IncludeLaunchDescription(Action):
     def record(self, recording: Recording) -> None:
         """Carry the other file out in the same recording."""
         path = Path(text(self._source.path, recording))
+        if path.parts[0] == 'PREFIX':
+            recording.foreign['/'.join(path.parts[2:])] = {
+                name: text(value, recording) for name, value in self._arguments}
+            return
         recording.included.append(path.name)
         for name, value in self._arguments:
             recording.configurations[name] = text(value, recording)
@@ -205,13 +210,14 @@ def record(path: Path, **given: str) -> Recording:
 
 MODULES = {
     'launch': [LaunchDescription],
+    'launch.action': [Action],
     'launch.actions': [
         DeclareLaunchArgument, ExecuteProcess, IncludeLaunchDescription, LogInfo,
         SetEnvironmentVariable,
     ],
     'launch.conditions': [IfCondition, UnlessCondition],
     'launch.launch_description_sources': [PythonLaunchDescriptionSource],
-    'launch.substitutions': [LaunchConfiguration, PathJoinSubstitution],
+    'launch.substitutions': [Command, LaunchConfiguration, PathJoinSubstitution],
     'launch_ros': [],
     'launch_ros.actions': [Node],
     'launch_ros.parameter_descriptions': [ParameterValue],
