@@ -1,12 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why there is no session with a backbone, as one sentence with a remedy.
 
-Knows the status codes of gRPC; opens nothing.
+Knows the status codes of gRPC, what it says of ports that are not its own, and the variables that
+name proxies; opens nothing.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+import os
+from urllib.request import proxy_bypass_environment
 
 import grpc
+
+PROXIES = ('grpc_proxy', 'https_proxy', 'http_proxy')
+EXCEPTIONS = ('no_grpc_proxy', 'no_proxy')
+_LOOPBACK = ('localhost', '127.0.0.1', '::1')
+_PLAIN = '{address} speaks plain text and this robot TLS; take its TLS port, or connect without TLS'
+_OTHER = (
+    '{address} speaks another protocol than gRPC, as web servers and proxies do; check host and port'
+)
+_MUTE = '{address} listens but does not speak gRPC; check host and port'
+_HUNG_UP = '{address} listens but hangs up on plain text; is it a port for TLS?'
+_NO_WAY = 'no way to {address}; check network, firewall and address'
+# What is in the details, in small letters, and what that means; the first that fits counts.
+_SIGNS = (
+    (('refused',), 'nothing listens at {address}; start the backbone there with "tendon serve"'),
+    (('wrong_version_number',), _PLAIN),
+    (('certificate_verify_failed',), 'the certificate of {address} is from nobody that this robot '
+     'trusts; give it the certificate of the authority'),
+    (('hostname verification',), 'the certificate of {address} is for another name; use the name '
+     'that it is for'),
+    (('expected settings frame',), _OTHER),
+    (('http1',), _OTHER),
+    (('settings frame',), _MUTE),
+    (('handshake',), _MUTE),
+    (('failed to connect', 'socket closed'), _HUNG_UP),
+    (('failed to connect', 'reset by peer'), _HUNG_UP),
+    (('unreachable',), _NO_WAY),
+    (('no route',), _NO_WAY),
+    (('failed to connect', 'timed out'), _NO_WAY),
+    (('failed to connect', 'timeout'), _NO_WAY),
+    (('resolving',), 'host of {address} is unknown; check its name'),
+    (('resolution',), 'host of {address} is unknown; check its name'),
+)
 
 _REFUSED = (
     grpc.StatusCode.FAILED_PRECONDITION,
@@ -43,10 +79,34 @@ def explain(error: grpc.RpcError, address: str) -> LinkReason:
 def _unavailable(details: str, address: str) -> str:
     """Return the sentence for a server that cannot be reached."""
     lower = details.lower()
-    if 'refused' in lower:
-        return f'nothing listens at {address}; start the backbone there with "tendon serve"'
-    if 'http1' in lower or 'settings frame' in lower or 'handshake' in lower:
-        return f'{address} listens but does not speak gRPC; check host and port'
-    if 'dns' in lower or 'name' in lower and 'resol' in lower:
-        return f'host of {address} is unknown; check its name'
+    for sign, sentence in _SIGNS:
+        if all(word in lower for word in sign):
+            return sentence.format(address=address) + _past_proxy(address)
     return f'backbone at {address} is gone: {details}'
+
+
+def _past_proxy(address: str, environment: Mapping[str, str] = os.environ) -> str:
+    """Return a hint where a proxy is set that others would take to this address, else nothing."""
+    host = address.rpartition(':')[0].strip('[]')
+    if host in _LOOPBACK or proxy_bypass_environment(host, _no_proxy(environment)):
+        return ''
+    for name in PROXIES:
+        value = environment.get(name) or environment.get(name.upper())
+        if value:
+            return (
+                f' (Tendon does not take the proxy of {name}, {_without_password(value)}: the '
+                'backbone must be reachable without it)'
+            )
+    return ''
+
+
+def _no_proxy(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the exceptions as the library wants them."""
+    named = (environment.get(name) or environment.get(name.upper()) for name in EXCEPTIONS)
+    return {'no': ','.join(value for value in named if value)}
+
+
+def _without_password(proxy: str) -> str:
+    """Return a proxy's address without the user's name and password."""
+    scheme, separator, rest = proxy.rpartition('://')
+    return f'{scheme}{separator}{rest.rpartition("@")[2]}'

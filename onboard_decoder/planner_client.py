@@ -13,6 +13,7 @@ import time
 
 import grpc
 from onboard_decoder import wire
+from onboard_decoder.backbone_address import check_address
 from onboard_decoder.clock import Clock, MonotonicClock, to_ns
 from onboard_decoder.errors import PlannerUnavailable, SettingsError
 from onboard_decoder.known_history import KnownHistory
@@ -80,8 +81,9 @@ class PlannerClient:
           credentials: for TLS; plaintext where None.
 
         Raises:
-          SettingsError: for a robot id that no backbone takes.
+          SettingsError: for a robot id that no backbone takes, or an address that is none.
         """
+        check_address(address)
         if not ROBOT_ID.fullmatch(robot_id):
             raise SettingsError('robot_id', robot_id, f'text that matches {ROBOT_ID.pattern}')
         self._address, self._robot_id, self._manifest = address, robot_id, manifest
