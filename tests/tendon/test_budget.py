@@ -89,6 +89,15 @@ def test_shares_count_the_turns_over_each_line() -> None:
     assert (figures['over_160_ms_share'], figures['over_250_ms_share']) == (0.5, 0.5)
 
 
+def test_a_fast_backbone_does_not_hide_a_slow_link() -> None:
+    """Turns are also counted as if the backbone had taken all of its 160 ms."""
+    some = [TurnTimes('t', 0.0, {'decode': 60.0, 'uplink': up}, 60.0 + up) for up in (80.0, 95.0)]
+    figures = summary(some)
+    assert figures['over_250_ms_share'] == 0.0
+    assert figures['over_250_ms_share_at_160'] == 0.5
+    assert figures['e2e_ms_p50_at_160'] == pytest.approx(247.5)
+
+
 def arrived(at_ms: float) -> TurnTimes:
     """Return a turn sent at 104 ms of the robot, 10 ms of network, 20 ms of backbone."""
     stages = {'capture': 4.0, 'uplink': 5.0, 'decode': 20.0, 'downlink': 5.0, 'publish': 1.0}
