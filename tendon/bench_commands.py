@@ -42,6 +42,19 @@ def rate(
     end(run(minutes=minutes, out=out, seed=seed))
 
 
+@bench.command(epilog=examples('tendon bench seams', 'tendon bench seams --quick'))
+def seams(
+    seed: Seed = 7,
+    quick: Annotated[
+        bool, typer.Option('--quick', help='Few ticks: only shows that it runs.')
+    ] = False,
+) -> None:
+    """Compare how chunks are joined, here and elsewhere; last line is JSON."""
+    from tendon.bench_seams.run import run
+
+    end(run(seed=seed, quick=quick))
+
+
 @bench.command(epilog=examples(
     'tendon bench faults', "tendon bench faults --only 'server frozen' --repetitions 1",
 ))
