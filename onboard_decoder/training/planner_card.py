@@ -58,6 +58,9 @@ container.
 
 ## Reproduce
 
+The first line draws the scenes, which are the same for any number of them; of each set the first
+{train_scenes}, {val_scenes} and {test_scenes} are used here.
+
     tendon distill --out runs/all
     python -m onboard_decoder.training.planner_pipeline runs/all/data --robot {robot} \\
         --out runs/planner --eyes-steps {eyes_steps} --ears-steps {ears_steps} --seed {seed}
