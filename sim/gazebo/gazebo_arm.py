@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sim.arm_port import CONTROL_PERIOD_S, JointReading, TOP_SPEED
 from sim.arm_pose import JOINTS, URDF
 from sim.display import mujoco
-from sim.errors import CommandError, SimError
+from sim.errors import CommandError, GazeboLost, SimError
 from sim.gazebo.arm_sdf import MODEL
 from sim.gazebo.running_world import Image, RunningWorld
 from sim.gazebo.urdf_links import position_between, UrdfLinks
@@ -73,7 +73,7 @@ class GazeboArm:
         names += [f'{MODEL}::{link}' for joint in self._moving for link in (
             joint.parent, joint.child)]
         sdf = world_sdf(scene, real_time_factor=0.0 if self._lockstep else 1.0)
-        self._running = RunningWorld(sdf, self._folder, names, self._lockstep)
+        self._running = self._started(sdf, names)
         joints = np.array(scene.joints)
         self.positions, self.velocities = joints.copy(), np.zeros(len(joints))
         self._target = joints.copy()
@@ -159,6 +159,13 @@ class GazeboArm:
         if self._running is None:
             raise SimError('Gazebo has not been started: call reset first')
         return self._running
+
+    def _started(self, sdf: str, names: list[str]) -> RunningWorld:
+        """Start a world, a second time where the first was deaf: gzserver's start has races."""
+        try:
+            return RunningWorld(sdf, self._folder, names, self._lockstep)
+        except GazeboLost:
+            return RunningWorld(sdf, self._folder, names, self._lockstep)
 
     def _mirror(self, seconds: float) -> None:
         """Show Gazebo's newest poses to the MuJoCo world, and find out what touches what."""

@@ -56,7 +56,7 @@ class JointCommands:
         self._announced_s = 0.0
         self._listeners = 0
 
-    def wait_ready(self, timeout_s: float = 10.0) -> None:
+    def wait_ready(self, timeout_s: float = 20.0) -> None:
         """Announce until gzserver listens. Raises GazeboLost if it does not."""
         deadline_s = time.monotonic() + timeout_s
         while not self._is_heard():

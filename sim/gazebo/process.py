@@ -19,7 +19,7 @@ from types import TracebackType
 from sim.errors import GazeboUnavailable
 from sim.gazebo.install import gazebo_root, is_installed, program, SYSTEM
 
-START_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 40.0
 STOP_TIMEOUT_S = 4.0   # some stops hang inside gzserver
 SETTLE_S = 0.5         # clients that come at once can cut gzserver off from its own master
 POLL_S = 0.02

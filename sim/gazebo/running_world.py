@@ -28,8 +28,8 @@ from sim.gazebo.world_sdf import CAMERA_LINK, STEP_S, WORLD
 
 Image = NDArray[np.uint8]
 
-FIRST_POSES_S = 10.0
-FIRST_PICTURE_S = 10.0
+FIRST_POSES_S = 20.0
+FIRST_PICTURE_S = 20.0
 LOOK_S = 0.02
 NUDGE_S = 0.03
 SILENT_S = 5.0   # without a new time although it is not paused: lost

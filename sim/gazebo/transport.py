@@ -19,7 +19,7 @@ from sim.errors import GazeboLost
 from sim.gazebo.messages import gazebo
 
 CONNECT_TIMEOUT_S = 10.0
-ADVERTISE_TIMEOUT_S = 5.0
+ADVERTISE_TIMEOUT_S = 20.0
 _GREETINGS = 3  # packets of the master before anything else
 
 Handler = Callable[[Any], None]
