@@ -8,16 +8,13 @@ name proxies; opens nothing.
 from collections.abc import Mapping
 from dataclasses import dataclass
 import os
-from urllib.request import proxy_bypass_environment
 
 import grpc
+from onboard_decoder.proxy_variables import proxy_variable
 
-PROXIES = ('grpc_proxy', 'https_proxy', 'http_proxy')
-EXCEPTIONS = ('no_grpc_proxy', 'no_proxy')
-_LOOPBACK = ('localhost', '127.0.0.1', '::1')
-_PLAIN = '{address} speaks plain text and this robot TLS; take its TLS port, or connect without TLS'
+_PLAIN = '{address} speaks plain text and this robot TLS; take its TLS port, or go without'
 _OTHER = (
-    '{address} speaks another protocol than gRPC, as web servers and proxies do; check host and port'
+    '{address} speaks another protocol than gRPC, as web servers and proxies do; check the port'
 )
 _MUTE = '{address} listens but does not speak gRPC; check host and port'
 _HUNG_UP = '{address} listens but hangs up on plain text; is it a port for TLS?'
@@ -88,22 +85,13 @@ def _unavailable(details: str, address: str) -> str:
 def _past_proxy(address: str, environment: Mapping[str, str] = os.environ) -> str:
     """Return a hint where a proxy is set that others would take to this address, else nothing."""
     host = address.rpartition(':')[0].strip('[]')
-    if host in _LOOPBACK or proxy_bypass_environment(host, _no_proxy(environment)):
+    name = proxy_variable(host, environment)
+    if not name:
         return ''
-    for name in PROXIES:
-        value = environment.get(name) or environment.get(name.upper())
-        if value:
-            return (
-                f' (Tendon does not take the proxy of {name}, {_without_password(value)}: the '
-                'backbone must be reachable without it)'
-            )
-    return ''
-
-
-def _no_proxy(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the exceptions as the library wants them."""
-    named = (environment.get(name) or environment.get(name.upper()) for name in EXCEPTIONS)
-    return {'no': ','.join(value for value in named if value)}
+    return (
+        f' (Tendon does not take the proxy of {name}, {_without_password(environment[name])}: the '
+        'backbone must be reachable without it)'
+    )
 
 
 def _without_password(proxy: str) -> str:

@@ -54,7 +54,7 @@ def checks(backbone: str | None) -> dict[str, Check]:
 
     def way() -> Finding:
         from tendon.doctor_network import proxy
-        return proxy(address.rpartition(':')[0])
+        return proxy(address.rpartition(':')[0].strip('[]'))
 
     def graph() -> list[Finding]:
         from tendon.doctor_graph import graph_findings

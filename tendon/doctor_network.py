@@ -9,14 +9,13 @@ import os
 from pathlib import Path
 import time
 
+from onboard_decoder.proxy_variables import proxy_variable
 from tendon.doctor_finding import Finding, State
 
 TCP_FOLDER = Path('/proc/sys/net/ipv4')
 CLOCK_FILE = Path('/sys/devices/system/clocksource/clocksource0/current_clocksource')
 # They keep the window of a connection that was idle, whatever the other setting says.
 KEEPS_WINDOW = ('bbr',)
-PROXIES = ('grpc_proxy', 'https_proxy', 'http_proxy')
-EXCEPTIONS = ('no_grpc_proxy', 'no_proxy')
 # They count interrupts, or are read over a slow bus: milliseconds off, or microseconds a look.
 POOR_CLOCKS = ('jiffies', 'refined-jiffies', 'pit', 'acpi_pm')
 CLOCK_SPAN_S = 0.2
@@ -47,17 +46,13 @@ def tcp(folder: Path = TCP_FOLDER) -> Finding:
 
 def proxy(host: str, environment: Mapping[str, str] = os.environ) -> Finding:
     """No proxy variable catches gRPC on its way to the backbone."""
-    found = [
-        name for name in (*PROXIES, *(name.upper() for name in PROXIES)) if environment.get(name)
-    ]
-    if not found:
-        return Finding('proxy', State.OK, 'no proxy variable is set')
-    names = ', '.join(found)  # not their values: those may hold passwords
-    if _is_excepted(host, environment):
-        return Finding('proxy', State.OK, f'{names}, but not for {host}')
+    name = proxy_variable(host, environment)
+    if not name:
+        return Finding('proxy', State.OK, f'no proxy variable is in the way to {host}')
+    # Not its value: that may hold a password.
     return Finding(
         'proxy', State.WARNING,
-        f'{names} would catch grpcurl and health probes; Tendon goes past it, so {host} must be '
+        f'{name} would catch grpcurl and health probes; Tendon goes past it, so {host} must be '
         'reachable directly',
         f'export no_proxy={",".join(filter(None, [environment.get("no_proxy"), host]))}',
     )
@@ -95,13 +90,3 @@ def steady_clock(
 
 def _on_off(value: str) -> str:
     return 'off' if value == '0' else 'on'
-
-
-def _is_excepted(host: str, environment: Mapping[str, str]) -> bool:
-    """Say whether gRPC leaves a host alone, by the first of its two variables that is set."""
-    for name in EXCEPTIONS:
-        value = environment.get(name) or environment.get(name.upper()) or ''
-        entries = [entry.strip().lstrip('*') for entry in value.split(',') if entry.strip()]
-        if entries:
-            return any(entry and host.endswith(entry) for entry in entries) or '*' in value
-    return False

@@ -176,7 +176,7 @@ def test_a_proxy_that_is_passed_by_is_named_without_its_password(monkeypatch, na
 
     text = reason_at('no-such-host.invalid:50251').text
 
-    assert f'does not take the proxy of {name.lower()}, http://proxy.example:3128' in text
+    assert f'does not take the proxy of {name}, http://proxy.example:3128' in text
     assert 'secret' not in text
 
 
@@ -203,6 +203,6 @@ def test_a_proxy_never_catches_the_link(monkeypatch):
     'http://127.0.0.1:50251', 'host name:50251', '127.0.0.1:50251/plan',
 ])
 def test_an_address_that_is_none_is_refused_at_once(address):
-    """gRPC would take another port without a word."""
+    """Otherwise gRPC would take another port without a word."""
     with pytest.raises(SettingsError, match='host:port with a port in 1..65535'):
         PlannerClient(address, 'robot-1', load_manifest('tendon_arm'))

@@ -49,7 +49,6 @@ def test_a_way_without_a_proxy_is_right(environment: dict[str, str]) -> None:
 @pytest.mark.parametrize('environment', [
     {'https_proxy': 'http://user:secret@proxy:3128'}, {'grpc_proxy': 'x', 'no_proxy': 'other'},
     {'HTTP_PROXY': 'x'}, {'http_proxy': 'x', 'no_proxy': ' , '},
-    {'http_proxy': 'x', 'no_grpc_proxy': 'other', 'no_proxy': 'cloud.example'},
 ])
 def test_a_proxy_in_the_way_is_a_warning(environment: dict[str, str]) -> None:
     """It names the variable, never what it holds, and says how to except the host."""
