@@ -24,23 +24,12 @@ from tendon.cli_options import (
     Sim,
     Simulator,
 )
+from tendon.error_sentence import sentence
 from tendon.errors import BadRequest, TendonError
 import typer
 
 FAILED = 1
 BAD_REQUEST = 2
-# Bases of the errors whose text is one sentence for people. By name: naming needs no import.
-EXPECTED = {
-    ('cloud_backbone.errors', 'BackboneError'),
-    ('onboard_decoder.errors', 'OnboardError'),
-    ('sim.errors', 'SimError'),
-    ('tendon.errors', 'TendonError'),
-}
-# What pip calls the part of Tendon that brings a module.
-EXTRAS = {
-    'matplotlib': 'report', 'mujoco': 'sim', 'onnxruntime': 'robot', 'rclpy': 'ros',
-    'ruckig': 'robot', 'torch': 'cloud', 'transformers': 'cloud',
-}
 # For commands that hand what they do not know to a node or server.
 PASS_ON = {'allow_extra_args': True, 'ignore_unknown_options': True}
 
@@ -275,15 +264,6 @@ def ros_arguments(parameters: dict[str, object], more: list[str]) -> list[str]:
         for part in ('-p', f'{name}:={value}')
     ]
     return [*(['--ros-args', *given, '--'] if given else []), *more]
-
-
-def sentence(error: Exception) -> str | None:
-    """Return what to tell people about an error; None where it is a fault of ours."""
-    if any((kind.__module__, kind.__name__) in EXPECTED for kind in type(error).__mro__):
-        return str(error)
-    if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get(error.name or '')):
-        return f"this command needs {error.name}; run: pip install 'tendon[{extra}]'"
-    return None
 
 
 def main() -> None:
