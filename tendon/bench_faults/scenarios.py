@@ -125,8 +125,9 @@ class Bench:
 def killed(bench: Bench) -> Figures:
     """SIGKILL, and a restart; it is mended when the new process says that it serves."""
     def hurt() -> float:
+        at_s = time.monotonic()  # the robot may know before the process is waited for
         bench.robot.stack.kill('backbone')
-        return time.monotonic()
+        return at_s
 
     def mend() -> float:
         log = bench.robot.stack.log('backbone')
@@ -145,8 +146,9 @@ def killed(bench: Bench) -> Figures:
 def frozen(bench: Bench) -> Figures:
     """SIGSTOP, and SIGCONT some seconds later."""
     def send(number: signal.Signals) -> float:
+        at_s = time.monotonic()
         os.killpg(bench.robot.stack.pid('backbone'), number)
-        return time.monotonic()
+        return at_s
 
     return bench.measured(
         OF_THE_LINK, lambda: send(signal.SIGSTOP), lambda: send(signal.SIGCONT))
@@ -155,12 +157,14 @@ def frozen(bench: Bench) -> Figures:
 def half_open(bench: Bench) -> Figures:
     """The cable is cut: no FIN, no reset, nothing passes."""
     def cut() -> float:
+        at_s = time.monotonic()
         bench.cable.cut()
-        return time.monotonic()
+        return at_s
 
     def mend() -> float:
+        at_s = time.monotonic()
         bench.cable.mend()
-        return time.monotonic()
+        return at_s
 
     return bench.measured(OF_THE_LINK, cut, mend)
 
@@ -180,8 +184,9 @@ def frozen_joints(bench: Bench) -> Figures:
 def frozen_camera(bench: Bench) -> Figures:
     """The camera's driver hangs while the arm works in front of it."""
     def turn(way: Way) -> float:
+        at_s = time.monotonic()
         bench.senses.images = way
-        return time.monotonic()
+        return at_s
 
     return bench.measured(
         ('image_frozen',), lambda: turn(Way.FROZEN), lambda: turn(Way.LIVE))
@@ -190,12 +195,14 @@ def frozen_camera(bench: Bench) -> Figures:
 def emergency_stop(bench: Bench) -> Figures:
     """Pressed, then released; the arm must rest until it is told something new."""
     def press() -> float:
+        at_s = time.monotonic()
         bench.senses.press(True)
-        return time.monotonic()
+        return at_s
 
     def release() -> float:
+        at_s = time.monotonic()
         bench.senses.press(False)
-        return time.monotonic()
+        return at_s
 
     figures = bench.measured(('estop',), press, release)
     stays_at_rest = not figures.done and not bench.senses.is_moving()
@@ -209,8 +216,9 @@ def _times_served(log: Path) -> int:
 
 
 def _joints(bench: Bench, way: Way) -> float:
+    at_s = time.monotonic()
     bench.senses.joints = way
-    return time.monotonic()
+    return at_s
 
 
 SCENARIOS: dict[str, Callable[[Bench], Figures]] = {
