@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Promises of the small planner with its shipped weights, on pictures of the simulator."""
+
+import shutil
+import threading
+import time
+
+import cv2
+import numpy as np
+from onboard_decoder.clock import ManualClock, MonotonicClock, to_ns
+from onboard_decoder.errors import ConfigError, DecoderMismatch, PlannerUnavailable
+from onboard_decoder.fallback.heard_request import TooHard
+from onboard_decoder.fallback.onboard_model import OnboardModel, PlannerFileError
+from onboard_decoder.fallback.onboard_planner import OnboardPlanner, TOO_HARD
+from onboard_decoder.image_codec import encode_jpeg
+from onboard_decoder.manifest_yaml import load_manifest
+from onboard_decoder.plan import ActionPlan, Outcome, Skill
+from onboard_decoder.planner_port import Link, Remedy, Source, TurnAnswer, TurnFailure, TurnRequest
+from onboard_decoder.robot_factory import PLANNER_FILE
+from onboard_decoder.task_memory import (
+    HistoryEntry,
+    Purpose,
+    StepResult,
+    TaskMemory,
+    Tool,
+    ToolCall,
+)
+import onnx
+import pytest
+from sim.dataset import Painter
+from sim.entity import RADIUS_M
+
+from tests.onboard_decoder.gantry import gantry
+
+MANIFEST = load_manifest('tendon_arm')
+FILE = MANIFEST.decoder.parent / PLANNER_FILE
+RED_CUBE = ToolCall(Tool.GRASP, 'red cube')
+
+
+@pytest.fixture(scope='module')
+def model():
+    return OnboardModel(MANIFEST, FILE)
+
+
+@pytest.fixture
+def planner(model):
+    made = OnboardPlanner(MANIFEST, model, MonotonicClock(), 0.85)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope='module')
+def scenes():
+    """Scenes with their pictures, drawn with seeds that no training saw."""
+    painter = Painter()
+    drawn = []
+    for index in range(40):
+        scene = painter.draw_visible(777_777, index, 'train')
+        drawn.append((scene, painter.photograph()))
+    painter.camera.close()
+    return drawn
+
+
+@pytest.fixture(scope='module')
+def free_things(scenes):
+    """Every free thing on a table of the scenes: the entity, and the picture."""
+    return [
+        (thing, picture) for scene, picture in scenes
+        for index, thing in enumerate(scene.entities)
+        if thing.kind != 'bin' and thing.inside < 0 and not thing.held
+        and all(other.inside != index for other in scene.entities)
+    ]
+
+
+def turn(instruction, picture, number=1, deadline_s=30.0, **more):
+    return TurnRequest(
+        f'turn-{number}', instruction, {'front': encode_jpeg(picture, 128, 128)},
+        tuple(MANIFEST.home.tolist()), 7, deadline_s, **more)
+
+
+def ask(planner, *args, **more):
+    pending = planner.submit(turn(*args, **more))
+    deadline_s = time.monotonic() + 30.0
+    while (found := pending.poll()) is None:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.001)
+    return found
+
+
+def test_it_finds_what_it_is_asked_to_pick(planner, free_things):
+    """Nearly always it goes to the thing that was named, to about a centimetre; else it asks."""
+    errors, given = [], 0
+    for thing, picture in free_things:
+        found = ask(planner, f'pick up the {thing.colour} {thing.kind}', picture)
+        if isinstance(found, TurnFailure):
+            assert found.reason == TOO_HARD
+            continue
+        given += 1
+        assert found.plan.outcome is Outcome.STEPS and found.plan.ends_holding
+        x, y, _ = found.plan.steps[1].target_in_base_m
+        errors.append(np.hypot(x - thing.x, y - thing.y))
+    assert given >= 0.8 * len(free_things) and len(free_things) > 60
+    assert np.median(errors) < 0.012
+    assert np.mean(np.array(errors) < RADIUS_M['cube']) > 0.97
+
+
+def test_it_turns_the_gripper_as_a_cube_lies(planner, free_things):
+    """The fingers close across the sides of a cube, to some degrees."""
+    off = []
+    for thing, picture in free_things:
+        if thing.kind != 'cube':
+            continue
+        found = ask(planner, f'pick up the {thing.colour} cube', picture)
+        if isinstance(found, TurnAnswer):
+            turned = found.plan.steps[1].tool_yaw_rad - thing.yaw
+            off.append(abs((turned + np.pi / 4) % (np.pi / 2) - np.pi / 4))
+    assert len(off) > 10
+    assert np.median(off) < np.radians(8)
+
+
+def test_it_refuses_what_is_not_there(planner, scenes):
+    """Most absent things are refused by name; what is doubtful is left open, never invented."""
+    refused, invented = 0, 0
+    for scene, picture in scenes:
+        here = {(thing.colour, thing.kind) for thing in scene.entities}
+        colour, kind = next(
+            (c, k) for c in ('red', 'green', 'blue', 'yellow', 'purple', 'orange')
+            for k in ('ball', 'cube') if (c, k) not in here)
+        found = ask(planner, f'pick up the {colour} {kind}', picture)
+        if isinstance(found, TurnAnswer):
+            refused += found.plan.outcome is Outcome.REFUSED
+            invented += found.plan.outcome is not Outcome.REFUSED
+            assert found.plan.reason == f'There is no {colour} {kind}.'
+    assert refused >= 0.7 * len(scenes) and invented == 0
+
+
+@pytest.mark.parametrize(('instruction', 'why'), [
+    ('stack the red cube on the blue cube', 'stack'),
+    ('push the red cube to the blue bin', 'push'),
+    ('pick up the shiny red cube', 'shiny'),
+    ('do not pick up the red cube', 'unknown words: not'),
+    ('pick up the red cube and put the green ball in the blue bin', ''),
+    ('pick up the cube', ''),
+    ('pick up the red bin', ''),
+    ('빨간 큐브를 집어', '빨간'),
+    ('pick up the red cube ' * 10, 'words'),
+    ('get the red ball into the blue bin', ''),
+    ('?!', '0 words'),
+])
+def test_what_is_beyond_it_is_left_to_the_backbone(planner, scenes, instruction, why):
+    """It says that it is too hard, and why, and that asking again will not help."""
+    found = ask(planner, instruction, scenes[0][1])
+    assert isinstance(found, TurnFailure) and found.reason == TOO_HARD
+    assert why in found.message and found.remedy is Remedy.FIX
+    assert isinstance(planner.heard(instruction), TooHard)
+
+
+def test_home_and_stay_need_no_picture(planner):
+    """Going home from elsewhere, being at home, and staying work in the dark."""
+    dark = np.zeros((128, 128, 3), np.uint8)
+    assert ask(planner, 'go home', dark).plan.outcome is Outcome.DONE
+    assert ask(planner, 'hold still please', dark).plan.outcome is Outcome.DONE
+    joints = MANIFEST.home.copy()
+    joints[0] += 0.5
+    away = TurnRequest('t', 'go home', {'front': encode_jpeg(dark, 128, 128)},
+                       tuple(joints.tolist()), 1, 30.0)
+    pending = planner.submit(away)
+    while (found := pending.poll()) is None:
+        time.sleep(0.001)
+    assert found.plan.steps[-1].skill is Skill.HOME
+
+
+def test_a_larger_image_gives_the_same_choice(planner, free_things):
+    """A backbone that wants other images does not blind the small planner."""
+    thing, picture = free_things[0]
+    text = f'pick up the {thing.colour} {thing.kind}'
+    large = cv2.resize(picture, (384, 384), interpolation=cv2.INTER_CUBIC)
+    wanted = ask(planner, text, picture)
+    assert isinstance(wanted, TurnAnswer)
+    pending = planner.submit(TurnRequest(
+        'large', text, {'front': encode_jpeg(large, 384, 384)}, tuple(MANIFEST.home.tolist()),
+        7, 30.0))
+    while (found := pending.poll()) is None:
+        time.sleep(0.001)
+    near = np.subtract(
+        found.plan.steps[1].target_in_base_m, wanted.plan.steps[1].target_in_base_m)
+    assert np.abs(near).max() < 0.01
+
+
+def test_the_answer_says_where_it_comes_from(planner, free_things):
+    """Source, the observation it rests on, and a confidence of at least the limit."""
+    thing, picture = free_things[0]
+    found = ask(planner, f'pick up the {thing.colour} {thing.kind}', picture)
+    assert found.choice.source is Source.ONBOARD
+    assert found.plan.certificate.freshest_epoch == 7
+    assert 0.85 <= found.plan.confidence <= 1.0
+
+
+def memory(*entries, holds=False, purpose=Purpose.ACT, lessons=()):
+    return TaskMemory(
+        1, lessons,
+        tuple(HistoryEntry(i + 1, call, result) for i, (call, result) in enumerate(entries)),
+        purpose, holds)
+
+
+def test_in_a_trial_it_makes_the_first_call_of_a_pick(planner, free_things):
+    """The call is to grasp, with steps that end when the thing is lifted."""
+    thing, picture = free_things[0]
+    name = f'{thing.colour} {thing.kind}'
+    found = ask(planner, f'pick up the {name}', picture, memory=memory())
+    assert found.plan.call == ToolCall(Tool.GRASP, name)
+    assert [step.skill for step in found.plan.steps] == [Skill.REACH, Skill.GRASP, Skill.LIFT]
+
+
+def test_in_a_trial_it_looks_before_it_gives_up(planner, scenes):
+    """What is not there is looked for once more, then the trial is stopped."""
+    grey = np.full((128, 128, 3), 128, np.uint8)
+    found = ask(planner, 'pick up the red cube', grey, memory=memory())
+    if isinstance(found, TurnAnswer):
+        assert found.plan.call.tool is Tool.LOOK
+    looked = memory((ToolCall(Tool.LOOK), StepResult.SEEN))
+    found = ask(planner, 'pick up the red cube', grey, memory=looked)
+    if isinstance(found, TurnAnswer):
+        assert found.plan.call.tool is Tool.STOP and found.plan.outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize('past', [
+    memory((RED_CUBE, StepResult.MISSED)),
+    memory(lessons=('The red cube slips.',)),
+    memory(purpose=Purpose.REFLECT),
+])
+def test_what_went_wrong_is_left_to_the_backbone(planner, free_things, past):
+    """Failures, lessons and reflection are not for the small planner."""
+    thing, picture = free_things[0]
+    found = ask(planner, f'pick up the {thing.colour} {thing.kind}', picture, memory=past)
+    assert isinstance(found, TurnFailure) and found.reason == TOO_HARD
+
+
+def test_bad_turns_fail_and_the_next_is_answered(planner, free_things):
+    """No image, no JPEG, another camera: each fails with its reason, and the thread lives."""
+    thing, picture = free_things[0]
+    text = f'pick up the {thing.colour} {thing.kind}'
+    for images in ({}, {'front': b'no jpeg'}, {'side': b''}):
+        pending = planner.submit(TurnRequest(
+            'bad', text, images, tuple(MANIFEST.home.tolist()), 1, 30.0))
+        while (found := pending.poll()) is None:
+            time.sleep(0.001)
+        assert isinstance(found, TurnFailure) and found.reason == 'bad_turn'
+    assert isinstance(ask(planner, text, picture), TurnAnswer)
+
+
+def test_submitting_does_not_wait_and_a_late_result_is_dropped(model, free_things):
+    """The plan is made in another thread; after the deadline it is a failure for ever."""
+    clock = ManualClock(to_ns(1.0))
+    planner = OnboardPlanner(MANIFEST, model, clock, 0.85)
+    thing, picture = free_things[0]
+    gate, plan = threading.Event(), planner._planner.plan
+    planner._planner.plan = lambda *args: gate.wait(30) and plan(*args)
+    pending = planner.submit(turn(f'pick up the {thing.colour} {thing.kind}', picture,
+                                  deadline_s=0.5))
+    assert pending.poll() is None
+    clock.advance(to_ns(0.6))
+    assert pending.poll().reason == 'deadline_passed'
+    gate.set()
+    planner.close()
+    assert pending.poll().reason == 'deadline_passed'
+
+
+def test_a_closed_planner_takes_no_turn(model, free_things):
+    """It says so at once."""
+    planner = OnboardPlanner(MANIFEST, model, MonotonicClock(), 0.85)
+    assert planner.state().link is Link.READY and planner.state().turn_grant is planner.grant
+    planner.close()
+    assert planner.state().link is Link.CLOSED
+    with pytest.raises(PlannerUnavailable):
+        planner.submit(turn('stay', free_things[0][1]))
+
+
+def test_a_file_of_another_robot_is_refused(tmp_path):
+    """The message names both robots."""
+    with pytest.raises(DecoderMismatch, match=r'tendon_arm.*gantry'):
+        OnboardModel(gantry(tmp_path), FILE)
+
+
+def test_what_is_no_planner_is_refused(tmp_path):
+    """Missing, broken, another network, or metadata of another format: a sentence, not a trace."""
+    broken = tmp_path / 'broken.onnx'
+    broken.write_bytes(FILE.read_bytes()[:5000])
+    other = tmp_path / 'other.onnx'
+    shutil.copy(MANIFEST.decoder, other)
+    future = tmp_path / 'future.onnx'
+    file = onnx.load(FILE)
+    next(entry for entry in file.metadata_props if entry.key == 'format').value = '99'
+    onnx.save(file, future)
+    for path in (tmp_path / 'none.onnx', broken, other, future):
+        with pytest.raises(PlannerFileError, match='planner_pipeline') as error:
+            OnboardModel(MANIFEST, path)
+        assert isinstance(error.value, ConfigError) and str(path) in str(error.value)
+
+
+def test_the_file_is_small_and_names_no_folder():
+    """It fits into the repository, and says nothing of where it was made."""
+    data = FILE.read_bytes()
+    assert len(data) < 4_000_000
+    assert b'/tmp' not in data and b'/home' not in data and b'.py' not in data
+
+
+def test_one_run_gives_a_plan_not_a_thread_pool(model):
+    """The session has one thread, as the command loop needs the others."""
+    options = model._session.get_session_options()
+    assert (options.intra_op_num_threads, options.inter_op_num_threads) == (1, 1)
+
+
+def test_the_same_question_has_the_same_answer(planner, free_things):
+    """Nothing is drawn at run time."""
+    thing, picture = free_things[1]
+    plans: list[ActionPlan] = [
+        ask(planner, f'pick up the {thing.colour} {thing.kind}', picture, number=n).plan
+        for n in range(3)
+    ]
+    assert plans[0] == plans[1] == plans[2]
