@@ -64,7 +64,7 @@ class CommandLoop:
         self._thread: threading.Thread | None = None
         self._late_ns: deque[int] = deque(maxlen=window)
         self._started_ns: deque[int] = deque(maxlen=window)
-        self._first_ns = 0
+        self._first_ns: int | None = None
         self._work_ns: deque[int] = deque(maxlen=window)
         self._tick_count = self._missed_count = self._error_count = 0
 
@@ -84,7 +84,8 @@ class CommandLoop:
         self._clock.sleep_until(deadline_ns)
         started_ns = self._clock.now_ns()
         self._late_ns.append(started_ns - deadline_ns)
-        self._first_ns = self._first_ns or started_ns
+        if self._first_ns is None:
+            self._first_ns = started_ns
         self._started_ns.append(started_ns)
         self._tick_count += 1
         try:
@@ -101,9 +102,9 @@ class CommandLoop:
     def statistics(self) -> LoopStatistics:
         """Return what the loop did so far."""
         late, work = list(self._late_ns) or [0], list(self._work_ns) or [0]
-        started_ns = list(self._started_ns) or [self._first_ns]
+        started_ns = list(self._started_ns) or [0]
         periods_ns = np.diff(started_ns) if len(started_ns) > 1 else np.array([self._period_ns])
-        span_ns = started_ns[-1] - self._first_ns
+        span_ns = 0 if self._first_ns is None else started_ns[-1] - self._first_ns
         return LoopStatistics(
             tick_count=self._tick_count,
             missed_count=self._missed_count,

@@ -2,6 +2,9 @@
 import threading
 import time
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
 from onboard_decoder.clock import ManualClock, MonotonicClock
 from onboard_decoder.command_loop import CommandLoop
 import pytest
@@ -110,3 +113,52 @@ def test_a_manual_clock_moves_only_when_told():
     sleeper.join()
     with pytest.raises(ValueError, match='never goes back'):
         clock.advance(-1)
+
+
+def test_fifty_a_second_for_ten_minutes():
+    """30,000 ticks, at exactly 50.000 Hz, none missed, none late, whatever the work takes."""
+    ticks = 10 * 60 * 50
+    works_ns = np.random.default_rng(1).integers(10_000, PERIOD_NS, ticks)
+
+    loop, began = run([int(work) for work in works_ns])
+
+    found = loop.statistics()
+    assert set(np.diff(began)) == {PERIOD_NS}
+    assert (found.tick_count, found.missed_count) == (ticks, 0)
+    assert found.rate_hz == 50.0
+    assert found.period_error_ms_p50 == found.jitter_ms_max == 0.0
+
+
+def test_ten_minutes_with_stalls_keep_the_grid():
+    """Twenty stalls of 3 to 50 periods: their ticks are missed, all others are on the grid."""
+    rng = np.random.default_rng(2)
+    works = np.full(29_000, 1_000_000)
+    stalls = rng.integers(3, 50, 20) * PERIOD_NS + rng.integers(0, PERIOD_NS, 20)
+    works[rng.choice(28_999, 20, replace=False)] = stalls
+
+    loop, began = run([int(work) for work in works])
+
+    starts = np.array(began)
+    assert (starts % PERIOD_NS == 0).sum() >= len(works) - len(stalls)
+    assert np.diff(starts // PERIOD_NS).min() == 1
+    whole = starts[-1] // PERIOD_NS + 1
+    assert loop.statistics().tick_count + loop.statistics().missed_count == whole > len(works)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(
+    st.integers(0, 998), st.integers(PERIOD_NS, 100 * PERIOD_NS),
+), max_size=30))
+def test_stalls_cost_their_ticks_and_no_more(stalls):
+    """No burst, the grid is kept, each tick is either done or counted."""
+    works = np.full(1_000, 1_000_000)
+    for at, work in stalls:
+        works[at] = work
+
+    loop, began = run([int(work) for work in works])
+
+    found, starts = loop.statistics(), np.array(began)
+    assert np.diff(starts // PERIOD_NS).min() >= 1  # never two in one period
+    assert found.tick_count + found.missed_count == starts[-1] // PERIOD_NS + 1
+    lost = sum(int(work) // PERIOD_NS for work in works)
+    assert found.missed_count <= lost
