@@ -23,11 +23,16 @@ def latency(
         'Emulated link to the backbone: ideal, wifi, 5g, wifi_busy, lte, lte_edge or outage '
         '(docs/links.md); needs root. Default: plain loopback.'
     ))] = None,
+    link_file: Annotated[
+        Path | None, typer.Option(help='Links of your own; default: config/links.yaml.')
+    ] = None,
 ) -> None:
     """Measure each stage from image to motion in real time; last line is JSON."""
     from tendon.bench_latency import run
 
-    end(run(turns=turns, out=out, seed=seed, checkpoint=checkpoint, link=link))
+    end(run(
+        turns=turns, out=out, seed=seed, checkpoint=checkpoint, link=link, link_file=link_file
+    ))
 
 
 @bench.command(epilog=examples('tendon bench rate', 'tendon bench rate --minutes 1'))

@@ -43,7 +43,7 @@ NOTE = (
 
 def run(
     turns: int = 50, out: Path = Path('runs/latency'), seed: int = 7,
-    checkpoint: Path | None = None, link: str | None = None,
+    checkpoint: Path | None = None, link: str | None = None, link_file: Path | None = None,
 ) -> int:
     """Measure and report.
 
@@ -52,8 +52,8 @@ def run(
       out: folder for everything that is written.
       seed: draws the scene, and what the link does.
       checkpoint: model of the backbone; None takes the shipped one.
-      link: what is between robot and backbone, by its name in ``config/links.yaml``; None is
-        plain loopback.
+      link: what is between robot and backbone, by name; None is plain loopback.
+      link_file: holds the links; None takes ``config/links.yaml``.
 
     Returns:
       Exit status 0; a missed budget is reported, not failed.
@@ -64,9 +64,11 @@ def run(
     """
     if turns < 1:
         raise BadRequest(f'turns is {turns}; allowed: 1 and more')
+    if link_file is not None and link is None:
+        raise BadRequest(f'{link_file} holds links; say which one: --link NAME')
     console = Console()
     with ExitStack() as stack:
-        between_them = stack.enter_context(between(link, seed))
+        between_them = stack.enter_context(between(link, seed, link_file))
         robot = stack.enter_context(
             local_robot(
                 out, Scene(seed, 'put'), checkpoint, PARAMETERS, place=between_them.place

@@ -99,12 +99,13 @@ class OverLink(Between):
 
 
 @contextmanager
-def between(link: str | None, seed: int) -> Iterator[Between]:
+def between(link: str | None, seed: int, file: Path | None = None) -> Iterator[Between]:
     """Give what is between robot and backbone; this thread is at the robot's end inside.
 
     Args:
-      link: name of a profile of ``config/links.yaml``; None is plain loopback.
+      link: name of a profile; None is plain loopback.
       seed: draws jitter and loss.
+      file: holds the profiles; None takes ``config/links.yaml``.
 
     Raises:
       BadRequest: for an unknown link, and where this machine cannot emulate one.
@@ -112,5 +113,5 @@ def between(link: str | None, seed: int) -> Iterator[Between]:
     if link is None:
         yield Between()
         return
-    with EmulatedLink(profile_named(link), seed) as emulated, emulated.at(End.ROBOT):
+    with EmulatedLink(profile_named(link, file), seed) as emulated, emulated.at(End.ROBOT):
         yield OverLink(emulated)

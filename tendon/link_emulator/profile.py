@@ -105,9 +105,13 @@ def load_profiles(path: Path | None = None) -> dict[str, LinkProfile]:
     return {str(name): from_record({'name': str(name), **entry}) for name, entry in links.items()}
 
 
-def profile_named(name: str) -> LinkProfile:
-    """Return one of the profiles that come with Tendon. Raises BadRequest with their names."""
-    profiles = load_profiles()
+def profile_named(name: str, path: Path | None = None) -> LinkProfile:
+    """Return one of the profiles of a file, see ``load_profiles``.
+
+    Raises:
+      BadRequest: if there is no such profile, with the names of those that there are.
+    """
+    profiles = load_profiles(path)
     if name not in profiles:
         raise BadRequest(f'link is {name!r}; allowed: {", ".join(profiles)}')
     return profiles[name]

@@ -69,3 +69,12 @@ def test_a_file_that_holds_no_links_is_refused(
     path.write_text(text)
     with pytest.raises(BadRequest, match=message):
         load_profiles(path)
+
+
+def test_a_file_of_ones_own_replaces_the_links_that_come_with_tendon(tmp_path: Path) -> None:
+    """Its names are the ones that are allowed."""
+    path = tmp_path / 'links.yaml'
+    path.write_text('links: {office: {up: {delay_ms: 4}, down: {delay_ms: 3}}}')
+    assert profile_named('office', path).up.delay_ms == 4
+    with pytest.raises(BadRequest, match="'lte'; allowed: office"):
+        profile_named('lte', path)
