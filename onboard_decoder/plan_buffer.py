@@ -11,7 +11,8 @@ skipped. What becomes of a chunk:
   overlapping    the newest that is due plays; its offset to what was played fades out
   out of order   dropped: made from older joints than one that plays or waits
   old epoch      dropped: made before the last ``clear``
-  none follows   the last one ends with its last row, or ``max_age_ticks`` after it took over
+  none follows   the last one ends with its last row, or ``max_age_ticks`` after the tick at which
+                 the next should have come if it is under way as long as this one was
 
 Knows joint targets; nothing of plans or decoders. The thread that decodes hands chunks over by
 ``offer``; only the command loop calls ``sample``; anybody may call ``clear``.
@@ -58,7 +59,8 @@ class PlanBuffer:
           joint_count: width of a chunk.
           period_s: the control period [s].
           fade_ticks: ticks in which the offset to what was played before fades out at least.
-          max_age_ticks: how long a chunk is played where no newer one takes over.
+          max_age_ticks: how long a chunk is played where no newer one takes over, besides as
+            long as it was under way.
           steepest: limits of the arm; none where None.
           fade_share: share of them that a fade may take; a larger offset fades longer.
         """
@@ -70,7 +72,7 @@ class PlanBuffer:
         self._offered: deque[Chunk] = deque(maxlen=_MOST_OFFERED)
         self._waiting: tuple[Chunk, ...] = ()
         self._playing: Chunk | None = None
-        self._taken_tick = 0
+        self._until_tick = 0
         self._played: tuple[int, Target] | None = None
         self._epochs = counting(1)
         self.epoch = 0
@@ -120,7 +122,8 @@ class PlanBuffer:
         self._waiting = self._sorted_in(epoch, playing)
         new = self._taken_up(playing, tick, consumed)
         if new is not None:
-            playing, self._taken_tick = self._faded_in(new, playing, consumed, last), tick
+            playing = self._faded_in(new, playing, consumed, last)
+            self._until_tick = tick + (tick - new.state_tick) + self._max_age_ticks
         self._playing = playing
         if playing is None:
             self._played = None
@@ -147,9 +150,7 @@ class PlanBuffer:
     def _is_valid(self, chunk: Chunk, epoch: int, tick: int, consumed: float) -> bool:
         """Neither played through, nor played for too long, nor dropped."""
         is_left = consumed < chunk.last_tick + 1
-        return (
-            is_left and chunk.epoch == epoch and tick - self._taken_tick <= self._max_age_ticks
-        )
+        return is_left and chunk.epoch == epoch and tick <= self._until_tick
 
     def _sorted_in(self, epoch: int, playing: Chunk | None) -> tuple[Chunk, ...]:
         """Return the chunks that wait, by first tick, with those that were offered."""
