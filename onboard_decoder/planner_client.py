@@ -108,10 +108,13 @@ class PlannerClient:
     def state(self) -> PlannerState:
         """Return the link's state. Never waits."""
         state, stream = self._state, self._stream
-        silent_s = stream.silent_s if stream is not None else 0.0
-        if state.link is Link.READY and silent_s > self._settings.silence_s:
-            reason = f'backbone at {self._address} has said nothing for {silent_s:.1f} s'
-            state = replace(state, link=Link.SILENT, reason=reason)
+        if state.link is Link.READY:
+            if stream is None:  # it broke just now, and nobody has said so yet
+                state = PlannerState(Link.DEGRADED, f'stream to {self._address} broke')
+            elif stream.silent_s > self._settings.silence_s:
+                silence = f'has said nothing for {stream.silent_s:.1f} s'
+                state = replace(
+                    state, link=Link.SILENT, reason=f'backbone at {self._address} {silence}')
         return replace(state, quality=self._quality)
 
     def submit(self, turn: TurnRequest) -> AskedTurn:

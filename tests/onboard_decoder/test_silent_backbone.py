@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client, a real server that answers with plans, and every way in which it can say nothing."""
 
+from contextlib import ExitStack
 import re
 import threading
 import time
@@ -8,6 +9,7 @@ import time
 from onboard_decoder.manifest_yaml import load_manifest
 from onboard_decoder.planner_client import LinkSettings, PlannerClient
 from onboard_decoder.planner_port import Link, Remedy, TurnAnswer
+from onboard_decoder.planner_stream import PlannerStream
 from protos import planner_pb2
 import pytest
 from tendon.bench_faults.cable import Cable
@@ -140,6 +142,26 @@ def test_a_cable_that_is_cut_shows_as_silence_and_a_mended_one_as_a_session(plan
     assert Link.READY not in during
     assert Link.DEGRADED in during
     assert isinstance(answer, TurnAnswer)
+
+
+def test_a_stream_that_breaks_is_not_ready_for_a_moment_more(planner, monkeypatch):
+    """However long its end takes: a step that begins then would begin without a server."""
+    end = PlannerStream.end
+    monkeypatch.setattr(
+        PlannerStream, 'end', lambda self, why: (time.sleep(0.3), end(self, why)))
+    host, port = planner.address.split(':')
+    with ExitStack() as ends:
+        cable = ends.enter_context(Cable((host, int(port))))
+        with PlannerClient(cable.address, 'robot-1', MANIFEST) as client:
+            wait_for(lambda: client.state().link is Link.READY)
+            cable.cut()
+            wait_for(lambda: client.state().link is Link.SILENT)
+            with Watched(client) as watched:
+                ends.close()  # both connections are closed, and nothing else passes
+                wait_for(lambda: Link.DEGRADED in watched.links)
+                time.sleep(0.6)
+
+    assert Link.READY not in watched.links
 
 
 def test_an_idle_stream_lives(planner, monkeypatch):
