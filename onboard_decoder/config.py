@@ -113,7 +113,9 @@ class TaskLimits(_Checked):
 
     max_attempts: int = bounded(3, 1, 20, 'Plans that are executed for one instruction')
     max_turns: int = bounded(30, 1, 1000, 'Questions to the backbone for one instruction')
-    max_task_s: float = bounded(180.0, 1.0, 86400.0, 'Time for one instruction [s]')
+    max_task_s: float = bounded(
+        180.0, 1.0, 86400.0, 'Time for one instruction; of mode react: for each of its trials [s]'
+    )
     step_timeout_s: float = bounded(8.0, 0.1, 600.0, 'Time for one step [s]')
     turn_deadline_s: float = bounded(
         5.0, 0.02, 600.0, 'Time after which an answer is of no use [s]'
@@ -170,6 +172,16 @@ class AgentSettings(_Checked):
         'off', ('off', 'repair', 'exact'),
         'What a change seen before contact does; off: nothing; repair: ask on while moving, stop '
         'if the choice changes; exact: stop and ask anew'
+    )
+    plan_ahead: str = choice(
+        'on', ('off', 'on'), 'Ask the next question while the last of a motion plays'
+    )
+    ahead_most_s: float = bounded(
+        0.4, 0.0, 5.0, 'Earliest moment of that, before the end of the motion [s]'
+    )
+    ahead_image_s: float = bounded(0.1, 0.0, 2.0, 'How long an image may be waited for then [s]')
+    ahead_wait_s: float = bounded(
+        0.5, 0.02, 10.0, 'How long such an answer waits for an image of the resting arm [s]'
     )
     max_trials: int = bounded(3, 1, 10, 'Trials of one instruction')
     max_steps: int = bounded(20, 1, 200, 'Tool calls of one trial')

@@ -28,6 +28,7 @@ from sim.scene import SceneSpec
 from sim.tasks import Task
 from tendon.company import Company
 from tendon.simulated_delay import SimulatedDelay, wait_for_session
+from tendon.standstill import Standstill
 
 CAMERA_HZ = 10
 IMAGE_PX = 128  # grounding errors are stated in pixels of an image of this size
@@ -54,6 +55,7 @@ class EpisodeResult:
       mishap: kind of what was to go wrong.
       mishap_s: simulated time at which it happened; None if it did not, or was there all along.
       questions: how often a person was asked.
+      standstills_ms: how long the arm stood before each motion but the first [ms].
     """
 
     seed: int
@@ -71,6 +73,7 @@ class EpisodeResult:
     mishap: str = 'none'
     mishap_s: float | None = None
     questions: int = 0
+    standstills_ms: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,16 +134,20 @@ class Episode:
         planner = SimulatedDelay(self._connect(), clock, self._delay_s)
         try:
             wait_for_session(planner)
-            robot = Robot(self._manifest, planner, self._decoder, clock, self._settings)
+            standstill = Standstill()
+            robot = Robot(
+                self._manifest, planner, self._decoder, clock, self._settings,
+                sinks=(standstill,),
+            )
             robot.activate()
             robot.ask(self._spoiler.hear(task.instruction))
-            self._carry_out(robot, clock, company, until or (lambda arm: False))
+            self._carry_out(robot, clock, company, standstill, until or (lambda arm: False))
         finally:
             planner.close()
         result = self._judge(seed, wording, scene, task, robot, planner, to_s(clock.now_ns()))
         return replace(
             result, mishap=mishap.kind, mishap_s=company.mischief.happened_s,
-            questions=len(company.person.questions),
+            questions=len(company.person.questions), standstills_ms=tuple(standstill.ms),
         )
 
     def close(self) -> None:
@@ -148,12 +155,13 @@ class Episode:
         self._arm.close()
 
     def _carry_out(
-        self, robot: Robot, clock: ManualClock, company: Company,
+        self, robot: Robot, clock: ManualClock, company: Company, standstill: Standstill,
         is_over: Callable[[SimulatedArm], bool],
     ) -> None:
         number, left = 0, round(SETTLE_S / self._manifest.control_period_s)
         while left > 0 and to_s(clock.now_ns()) < TIME_LIMIT_S and not is_over(self._arm):
             self._step(robot, clock, number)
+            standstill.tick(to_s(clock.now_ns()), robot.is_at_rest)
             company.step(robot)
             number += 1
             left -= robot.result is not None

@@ -7,6 +7,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 from tendon.episode import EpisodeResult
+from tendon.standstill import median_ms
 
 NEAR_PX = 4.0
 
@@ -15,7 +16,8 @@ def scores(results: Sequence[EpisodeResult]) -> dict[str, float | int | None]:
     """Return the figures that scripts read; None where there is nothing to average.
 
     ``success_rate`` is over known wordings, ``success_rate_unseen_wording`` over the others;
-    grounding, in px of an image of 128 px, and refusals are judged by each task's first plan.
+    grounding, in px of an image of 128 px, and refusals are judged by each task's first plan;
+    standstill is of the arm between two motions, while the second one is asked for.
     """
     known = [r.is_success for r in results if r.wording == 'known']
     unseen = [r.is_success for r in results if r.wording == 'unseen']
@@ -28,6 +30,7 @@ def scores(results: Sequence[EpisodeResult]) -> dict[str, float | int | None]:
         'grounding_within_4px': _share([error <= NEAR_PX for error in errors]),
         'refusal_recall': _share([r.is_first_refused for r in results if r.kind == 'absent']),
         'false_refusal_rate': _share([r.is_first_refused for r in results if r.kind != 'absent']),
+        'standstill_ms_p50': median_ms(result.standstills_ms for result in results),
     }
 
 

@@ -11,9 +11,11 @@ from onboard_decoder.agent.interlocks import Interlocks
 from onboard_decoder.agent.lesson_store import LessonStore
 from onboard_decoder.agent.motions import Motions
 from onboard_decoder.agent.person import Person
+from onboard_decoder.agent.plan_ahead import PlanAhead
 from onboard_decoder.agent.react_loop import ReactLoop
 from onboard_decoder.agent.react_parts import ReactParts
 from onboard_decoder.agent.reflexion import Reflexion
+from onboard_decoder.agent.sight import Sight
 from onboard_decoder.agent.step_runner import Body, StepRunner
 from onboard_decoder.agent.success import SuccessJudge
 from onboard_decoder.agent.task_loop import TaskLoop
@@ -125,27 +127,30 @@ def make_agent(needs: AgentNeeds, settings: RobotSettings) -> MadeAgent:
     motions = Motions(
         needs.manifest, needs.kinematics, needs.judge, settings.limits.retreat_m
     )
+    sight = Sight(needs.manifest, needs.kinematics, settings.agent.watch_radius)
+    ahead = PlanAhead(
+        asker, needs.intake, sight, settings.agent, settings.success.settle_s, needs.log
+    )
     interlocks = Interlocks(needs.manifest, settings.agent.scene_max_age_s)
     if settings.agent.mode == 'plan':
         loop = TaskLoop(
-            motions, interlocks, asker, runner, needs.judge, settings.limits, needs.traces,
+            motions, interlocks, asker, ahead, runner, needs.judge, settings.limits, needs.traces,
             needs.log,
         )
         return MadeAgent(loop, asker, runner)
     parts = ReactParts(
-        needs.intake, asker, interlocks, ToolRunner(runner, needs.judge, settings), runner,
-        motions, _watch(needs, settings, maker), Person(settings.agent.ask_wait_s),
+        needs.intake, asker, ahead, interlocks, ToolRunner(runner, needs.judge, settings), runner,
+        motions, _watch(needs, settings, maker, sight), Person(settings.agent.ask_wait_s),
         Reflexion(needs.lessons, settings.agent, _today), needs.traces, needs.log,
         lambda: _model(needs.planner), needs.say,
     )
     return MadeAgent(ReactLoop(parts, settings), asker, runner)
 
 
-def _watch(needs: AgentNeeds, settings: RobotSettings, maker: TurnMaker) -> Watch:
-    return Watch(
-        needs.manifest, needs.kinematics, needs.intake, needs.planner, maker, settings.agent,
-        needs.log,
-    )
+def _watch(
+    needs: AgentNeeds, settings: RobotSettings, maker: TurnMaker, sight: Sight
+) -> Watch:
+    return Watch(sight, needs.intake, needs.planner, maker, settings.agent, needs.log)
 
 
 def _model(planner: PlannerPort) -> str:

@@ -17,10 +17,16 @@ class Away:
     def __init__(self, runner: StepRunner, states: States, log: Log) -> None:
         self._runner, self._states, self._log = runner, states, log
         self._after: Next = lambda body: None
+        self.asks_then = False
 
-    def begin(self, steps: tuple[PlanStep, ...], after: Next) -> None:
-        """Move at the next ``advance``; ``after`` is called once, when the motion is over."""
-        self._after = after
+    def begin(
+        self, steps: tuple[PlanStep, ...], after: Next, asks_then: bool = False
+    ) -> None:
+        """Move at the next ``advance``; ``after`` is called once, when the motion is over.
+
+        ``asks_then`` says that it asks for the next call.
+        """
+        self._after, self.asks_then = after, asks_then
         self._runner.start(steps)
         self._log('retreat', skills=[step.skill.value for step in steps])
         self._states.enter(State.RESET)

@@ -29,6 +29,7 @@ class Lesson:
       uses, wins, losses: trials that were given it; those that succeeded, those that failed.
       created: date and time, UTC.
       model: fingerprint of the model that wrote it.
+      refused_by: fingerprint of a model that does not take it; empty if none is known.
     """
 
     task: str
@@ -41,6 +42,7 @@ class Lesson:
     losses: int = 0
     created: str = ''
     model: str = ''
+    refused_by: str = ''
 
     def credited(self, has_won: bool) -> 'Lesson':
         """Return it after one more trial that was given it."""
@@ -49,7 +51,9 @@ class Lesson:
         )
 
     def is_retired(self, most_losses: int = 2) -> bool:
-        """True once it has lost too often, and not won more often."""
+        """True once it has lost too often, and not won more often, or is not taken."""
+        if self.refused_by:
+            return True
         return self.losses >= most_losses and self.losses > self.wins
 
     def rank(self, codes: Iterable[FailureCode]) -> tuple[int, float, int]:

@@ -6,6 +6,7 @@ the process. Knows nothing of how a lesson is made or used.
 """
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 import logging
 import os
 from pathlib import Path
@@ -67,6 +68,15 @@ class LessonStore:
                 self._lessons[key] = self._lessons[key].credited(has_won)
         if keys:
             self._write()
+
+    def refuse(self, lessons: Iterable[Lesson], model: str) -> None:
+        """Retire lessons that a model does not take."""
+        for key in map(_key, lessons):
+            if key in self._lessons:
+                self._lessons[key] = replace(self._lessons[key], refused_by=model)
+                log.warning('lesson %r is retired: the backbone does not take it',
+                            self._lessons[key].text)
+        self._write()
 
     def _read(self, lines: Iterable[str]) -> None:
         for number, line in enumerate(lines, 1):

@@ -10,6 +10,7 @@ from onboard_decoder.kinematics import ForwardKinematics
 from onboard_decoder.manifest import Manifest, Vector
 from onboard_decoder.observation_intake import JointState
 from onboard_decoder.plan import PlanStep, Skill, SuccessCondition
+from onboard_decoder.task_memory import Tool
 
 _CAREFUL = 0.35  # share of the joints' limits while something is put down
 _FINGERS_M = 0.02  # where the tool is when what it holds stands on the table, at least
@@ -24,6 +25,21 @@ class Motions:
     ) -> None:
         self._manifest, self._kinematics, self._judge = manifest, kinematics, judge
         self._retreat_m = retreat_m
+
+    def of(
+        self, tool: Tool, joints: JointState, is_carrying: bool, from_m: Vector | None
+    ) -> tuple[PlanStep, ...]:
+        """Return the steps of a tool that the robot itself knows best; none for the others.
+
+        Args:
+          tool: that was called.
+          joints: measured.
+          is_carrying: whether the gripper holds a thing.
+          from_m: where the tool closed around it [m].
+        """
+        if tool is Tool.LOOK:
+            return (self.home(is_carrying),)
+        return self.put_down(joints, from_m) if tool is Tool.RELEASE else ()
 
     def retreat(self, joints: JointState, is_carrying: bool) -> tuple[PlanStep, PlanStep]:
         """Up and home, out of the camera's view; the gripper stays shut if it holds a thing."""

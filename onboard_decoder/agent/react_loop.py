@@ -11,6 +11,7 @@ from dataclasses import asdict
 from onboard_decoder.agent.away import Away
 from onboard_decoder.agent.claim import judged
 from onboard_decoder.agent.effects import Effect
+from onboard_decoder.agent.lesson_wait import LessonWait
 from onboard_decoder.agent.react_parts import ReactParts
 from onboard_decoder.agent.react_state import State, States
 from onboard_decoder.agent.react_step import ReactStep
@@ -37,9 +38,10 @@ class ReactLoop:
         self._states = States(parts.log)
         self._step = ReactStep(parts, settings.agent, self._states)
         self._away = Away(parts.runner, self._states, parts.log)
+        self._lesson = LessonWait(parts, settings.agent.reflect_wait_s)
         self._trial = parts.reflexion.trial()
         self._task = Task(0, '')
-        self._began_ns = self._since_ns = 0
+        self._began_ns = 0
         self._steps = self._overclaims = 0
         self._end_of_trial = (TrialEnd.STOPPED, '')
         self._may_try_again = self._may_go_on = True
@@ -83,6 +85,8 @@ class ReactLoop:
 
     def wants_image(self, now_ns: int) -> bool:
         """True when a new image is of use while none is waited for."""
+        if self._parts.ahead.wants_image:
+            return True
         if self._states.now is State.ACT:
             return self._parts.watch.wants_image(now_ns)
         return self._states.now is State.THINK and self._settings.watch == 'exact'
@@ -122,14 +126,17 @@ class ReactLoop:
             return
         self._may_go_on = body.may_go_on
         state = self._states.now
-        if body.now_ns - self._began_ns > to_ns(self._limits.max_task_s):
+        if body.now_ns - self._began_ns > to_ns(self._most_s):
             self._run_out(body)
         elif state is State.RESET:
             self._away.advance(body)
+            if self._states.now is State.RESET and self._away.asks_then:
+                self._step.ask_ahead(body)
         elif state is State.VERIFY:
             self._await_second_look(body, rest_since_ns)
         elif state is State.REFLECT:
-            self._await_lesson(body, rest_since_ns)
+            if self._lesson.is_over(body, rest_since_ns, self._trial):
+                self._try_again(body)
         else:
             self._take(self._step.advance(body, rest_since_ns), body)
 
@@ -144,9 +151,14 @@ class ReactLoop:
         """Go on with the next step."""
         self._take(self._step.observe(body.now_ns), body)
 
+    @property
+    def _most_s(self) -> float:
+        """How long the task may take so far [s]: each trial brings its time."""
+        return self._limits.max_task_s * self._trial.number
+
     def _run_out(self, body: Body) -> None:
         """End a task that takes too long; the arm stops where it is."""
-        reason = f'not done after {self._limits.max_task_s:g} s'
+        reason = f'not done after {self._most_s:g} s'
         self._step.cut_off(Effect(StepResult.STOPPED, FailureCode.BUDGET, reason), body)
         self._states.enter(State.ABORT)
         self._end(TaskOutcome.FAILED, TrialEnd.TIME_LIMIT, reason, body.now_ns)
@@ -174,7 +186,7 @@ class ReactLoop:
             self._fail_trial(end, effect.reason, body)
         elif effect.result in _IN_THE_WAY:
             steps = self._parts.motions.retreat(body.joints, self._holds(body))
-            self._away.begin(steps, self._observe)
+            self._away.begin(steps, self._observe, asks_then=True)
         else:
             self._observe(body)
 
@@ -185,7 +197,8 @@ class ReactLoop:
             if holds:
                 self._observe(body)
             else:
-                self._away.begin(motions.away(body.joints, is_carrying=False), self._observe)
+                steps = motions.away(body.joints, is_carrying=False)
+                self._away.begin(steps, self._observe, asks_then=True)
         elif halt.is_low:
             lift = motions.retreat(body.joints, holds)[:1]
             self._away.begin(
@@ -206,7 +219,7 @@ class ReactLoop:
 
     def _await_second_look(self, body: Body, rest_since_ns: int | None) -> None:
         """Let the robot's own measure and a second look judge the claim to be done."""
-        answer = self._parts.asker.advance(body.now_ns, rest_since_ns, body.joints)
+        answer = self._parts.ahead.advance(body, rest_since_ns)
         if isinstance(answer, GaveUp):
             reason = f'the claim could not be checked: {answer.reason}'
             self._end(TaskOutcome.FAILED, answer.end, reason, body.now_ns)
@@ -234,7 +247,7 @@ class ReactLoop:
     ) -> None:
         """End a trial: put down what is held, go home, draw a lesson, try again."""
         trial = self._trial
-        self._parts.asker.cancel()
+        self._parts.ahead.cancel()
         self._log('trial_failed', trial=trial.number, end=end.value, reason=reason,
                   codes={code.value: count for code, count in trial.codes.items()})
         self._parts.reflexion.credit(trial, has_won=False)
@@ -249,23 +262,10 @@ class ReactLoop:
         """Ask for a lesson, if the trial has one to give."""
         if self._parts.reflexion.is_worth_it(self._trial):
             self._states.enter(State.REFLECT)
-            self._since_ns = body.now_ns
+            self._lesson.begin(body.now_ns)
             self._step.ask(Purpose.REFLECT, body.now_ns)
         else:
             self._try_again(body)
-
-    def _await_lesson(self, body: Body, rest_since_ns: int | None) -> None:
-        """Take the lesson; without one in time, go on without."""
-        answer = self._parts.asker.advance(body.now_ns, rest_since_ns, body.joints)
-        is_late = body.now_ns - self._since_ns > to_ns(self._settings.reflect_wait_s)
-        if answer is None and not is_late:
-            return
-        self._parts.asker.cancel()
-        if isinstance(answer, TurnAnswer):
-            text = answer.plan.lesson
-            lesson = self._parts.reflexion.learn(text, self._trial, self._parts.model())
-            self._log('lesson', turn_id=answer.turn_id, text=text, is_kept=lesson is not None)
-        self._try_again(body)
 
     def _try_again(self, body: Body) -> None:
         """Begin the next trial, if there is one left."""
@@ -286,7 +286,7 @@ class ReactLoop:
         parts = self._parts
         if outcome is TaskOutcome.DONE:
             parts.reflexion.credit(self._trial, has_won=True)
-        parts.asker.cancel()
+        parts.ahead.cancel()
         parts.watch.end()
         parts.person.withdraw()
         parts.tools.forget()

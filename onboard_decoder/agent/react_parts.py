@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from onboard_decoder.agent.interlocks import Interlocks
 from onboard_decoder.agent.motions import Motions
 from onboard_decoder.agent.person import Person
+from onboard_decoder.agent.plan_ahead import PlanAhead
 from onboard_decoder.agent.reflexion import Reflexion
 from onboard_decoder.agent.step_runner import StepRunner
 from onboard_decoder.agent.tool_runner import ToolRunner
@@ -27,6 +28,7 @@ class ReactParts:
 
     intake: ObservationIntake
     asker: TurnAsker
+    ahead: PlanAhead
     interlocks: Interlocks
     tools: ToolRunner
     runner: StepRunner

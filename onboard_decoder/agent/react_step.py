@@ -8,6 +8,7 @@ must end. Judges no claims and begins no trials.
 from onboard_decoder.agent.decision import Decision
 from onboard_decoder.agent.effects import Effect
 from onboard_decoder.agent.interlocks import Situation
+from onboard_decoder.agent.plan_ahead import Question
 from onboard_decoder.agent.react_parts import ReactParts
 from onboard_decoder.agent.react_state import State, States
 from onboard_decoder.agent.records import answer_record, entry_record
@@ -20,11 +21,12 @@ from onboard_decoder.agent.watch import Revision
 from onboard_decoder.clock import to_ns, to_s
 from onboard_decoder.config import AgentSettings
 from onboard_decoder.observation_intake import JointState
-from onboard_decoder.plan import ActionPlan, Outcome, PlanStep
+from onboard_decoder.plan import ActionPlan, Outcome
 from onboard_decoder.task_memory import Purpose, StepResult, TaskMemory, Tool, ToolCall
 
 _BRAKE_S = 3.0  # what a moving arm needs at most to come to rest
 _LOOK = ToolCall(Tool.LOOK)
+_BAD_MEMORY = 'bad_memory'
 
 
 class ReactStep:
@@ -36,6 +38,7 @@ class ReactStep:
         self._last: Decision | None = None  # the one before
         self._halt = Halted(None, False)  # what follows once the arm stands
         self.call: ToolCall | None = None  # the one under way
+        self._is_written = False  # its entry
         self._since_ns = self._stale_count = 0
         self._act_s = 0.0  # how long the last call took, a guess for the next
 
@@ -57,10 +60,29 @@ class ReactStep:
 
     def ask(self, purpose: Purpose, now_ns: int) -> None:
         """Look and ask, for a call or for something else about this trial."""
-        self._parts.asker.begin(
-            self._task.instruction, now_ns, first_of_task=False,
-            recall=lambda joints: self._memory(purpose, joints),
-            most_turns=self._settings.max_turns,
+        is_next_call = purpose is Purpose.ACT
+        self._parts.ahead.begin(self._question(purpose), now_ns, may_be_ahead=is_next_call)
+
+    def ask_ahead(self, body: Body) -> None:
+        """Ask for the next call while the arm moves on, once what came of this one is certain."""
+        ahead = self._parts.ahead
+        if ahead.is_due(self._parts.runner.left_s(body.now_ns)) and self._is_settled(body):
+            ahead.put(self._question(Purpose.ACT), body)
+        ahead.go_on(body)
+
+    def _is_settled(self, body: Body) -> bool:
+        """True if nothing is open; writes down what came of a call as soon as it is certain."""
+        if self.call is None:
+            return True
+        effect = self._parts.tools.settle(body)
+        if effect is not None and not self._is_written:
+            self._write(self.call, effect)
+        return effect is not None
+
+    def _question(self, purpose: Purpose) -> Question:
+        return Question(
+            self._task.instruction, lambda joints: self._memory(purpose, joints),
+            self._settings.max_turns,
         )
 
     def advance(self, body: Body, rest_since_ns: int | None) -> StepOver | None:
@@ -109,7 +131,7 @@ class ReactStep:
     def _await_call(self, body: Body, rest_since_ns: int | None) -> StepOver | None:
         """Wait for image and answer."""
         asker = self._parts.asker
-        answer = asker.advance(body.now_ns, rest_since_ns, body.joints)
+        answer = self._parts.ahead.advance(body, rest_since_ns)
         if asker.waiting is Waiting.IMAGE:
             self._states.enter(State.OBSERVE)
         elif asker.waiting is Waiting.ANSWER:
@@ -117,9 +139,18 @@ class ReactStep:
         if answer is None:
             return None
         if isinstance(answer, GaveUp):
-            return Enough(answer.end, answer.reason, True)
+            return self._given_up(answer, body)
         self._since_ns = body.now_ns
         return self.take_up(Decision(answer.turn_id, answer.plan, dict(asker.frames)), body)
+
+    def _given_up(self, gave_up: GaveUp, body: Body) -> StepOver | None:
+        """Ask again without the lessons that the backbone does not take; else it is over."""
+        parts, refusal = self._parts, gave_up.reason
+        if gave_up.cause == _BAD_MEMORY and self._trial.lessons:
+            refused = parts.reflexion.refuse(self._trial, refusal, parts.model())
+            parts.log('lessons_refused', texts=refused, reason=refusal)
+            return self.observe(body.now_ns)
+        return Enough(gave_up.end, refusal, True)
 
     def take_up(self, decision: Decision, body: Body) -> StepOver | None:
         """Read an answer: claim, stop, or a call to check and begin."""
@@ -198,7 +229,8 @@ class ReactStep:
             parts.say(call.question)
             return None
         key = (self._task.number, self._trial.number, self._trial.next_step_id)
-        steps = self._own_steps(call.tool, body) or decision.plan.steps
+        holds, from_m = parts.tools.holds(body.joints), parts.tools.grasped_at_m
+        steps = parts.motions.of(call.tool, body.joints, holds, from_m) or decision.plan.steps
         if not parts.tools.start(key, call, steps, decision.plan.latent, body):
             return self.observe(body.now_ns)
         memory = self._memory(Purpose.ACT, body.joints)
@@ -212,15 +244,6 @@ class ReactStep:
             parts.traces.watch(trace, first)
         return over
 
-    def _own_steps(self, tool: Tool, body: Body) -> tuple[PlanStep, ...]:
-        """Return the steps of a tool that the robot itself knows best; none for the others."""
-        motions, tools = self._parts.motions, self._parts.tools
-        if tool is Tool.LOOK:
-            return (motions.home(tools.holds(body.joints)),)
-        if tool is Tool.RELEASE:
-            return motions.put_down(body.joints, tools.grasped_at_m)
-        return ()
-
     def _act(self, body: Body) -> StepOver | None:
         """Move on, and look on while moving."""
         tools, watch = self._parts.tools, self._parts.watch
@@ -229,6 +252,7 @@ class ReactStep:
             return self._stop_before_contact(revision, body)
         effect = tools.advance(body, watch.may_touch)
         if effect is None:
+            self.ask_ahead(body)
             return None
         self._act_s = to_s(body.now_ns - self._since_ns)
         return self._over(effect)
@@ -263,9 +287,14 @@ class ReactStep:
         return Stepped(effect)
 
     def _record(self, call: ToolCall, effect: Effect) -> None:
-        """Keep the entry and end everything that belonged to the call."""
-        entry = self._trial.add(call, effect)
-        self._parts.log('entry', **entry_record(self._trial.number, entry, effect))
+        """Keep the entry, once, and end everything that belonged to the call."""
+        if not self._is_written:
+            self._write(call, effect)
         self._parts.watch.end()
         self._parts.person.withdraw()
-        self.call = None
+        self.call, self._is_written = None, False
+
+    def _write(self, call: ToolCall, effect: Effect) -> None:
+        entry = self._trial.add(call, effect)
+        self._parts.log('entry', **entry_record(self._trial.number, entry, effect))
+        self._is_written = True

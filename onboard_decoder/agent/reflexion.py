@@ -66,6 +66,27 @@ class Reflexion:
         self._things += f' {lesson.object_name}'
         return lesson if self._store.add(lesson) else None
 
+    def refuse(self, trial: Trial, message: str, model: str) -> list[str]:
+        """Take from a trial the lessons that the backbone does not know, and retire them.
+
+        Args:
+          trial: that was given them.
+          message: what the backbone said; lessons whose text or thing it names are meant, or all
+            where it names none.
+          model: fingerprint of the backbone's model.
+
+        Returns:
+          The texts of those that were taken.
+        """
+        named = tuple(
+            lesson for lesson in trial.lessons
+            if repr(lesson.text) in message or repr(lesson.object_name) in message
+        )
+        refused = named or trial.lessons
+        trial.lessons = tuple(lesson for lesson in trial.lessons if lesson not in refused)
+        self._store.refuse(refused, model or 'unknown')
+        return [lesson.text for lesson in refused]
+
     def credit(self, trial: Trial, has_won: bool) -> None:
         """Note how a trial ended for the lessons that it was given."""
         self._store.credit(trial.lessons, has_won)

@@ -11,7 +11,7 @@ from enum import Enum
 
 from onboard_decoder.agent.success import SuccessJudge
 from onboard_decoder.chunk_maker import ChunkMaker, Made, TickStamp
-from onboard_decoder.clock import to_ns
+from onboard_decoder.clock import to_ns, to_s
 from onboard_decoder.config import RobotSettings
 from onboard_decoder.errors import ChunkRefused
 from onboard_decoder.joint_limiter import Motion
@@ -83,6 +83,13 @@ class StepRunner:
     def newest(self) -> Made | None:
         """The chunk that was made last in this run."""
         return self._made
+
+    def left_s(self, now_ns: int) -> float | None:
+        """Return what the decoder says is left of the last step [s]; None before that step."""
+        is_last = self._index == len(self._steps) - 1 and not self._fresh
+        if not is_last or self._made is None:
+            return None
+        return max(0.0, self._made.remaining_s - to_s(now_ns - self._made.started_ns))
 
     def start(self, steps: Sequence[PlanStep], latent: Sequence[float] = ()) -> None:
         """Begin with the first step at the next ``advance``."""

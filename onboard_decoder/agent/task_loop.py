@@ -9,6 +9,7 @@ from enum import Enum
 
 from onboard_decoder.agent.interlocks import Interlocks
 from onboard_decoder.agent.motions import Motions
+from onboard_decoder.agent.plan_ahead import PlanAhead, Question
 from onboard_decoder.agent.records import answer_record
 from onboard_decoder.agent.step_runner import Body, Progress, StepRunner
 from onboard_decoder.agent.success import SuccessJudge
@@ -39,6 +40,7 @@ class TaskLoop:
         motions: Motions,
         interlocks: Interlocks,
         asker: TurnAsker,
+        ahead: PlanAhead,
         runner: StepRunner,
         judge: SuccessJudge,
         limits: TaskLimits,
@@ -46,7 +48,8 @@ class TaskLoop:
         log: Log,
     ) -> None:
         self._motions, self._interlocks = motions, interlocks
-        self._asker, self._runner, self._judge = asker, runner, judge
+        self._asker, self._ahead = asker, ahead
+        self._runner, self._judge = runner, judge
         self._limits, self._traces, self._log = limits, traces, log
         self._acting = Phase.IDLE  # ACTING or RETREATING while steps are run
         self._began_ns = 0
@@ -79,8 +82,8 @@ class TaskLoop:
         return ''
 
     def wants_image(self, now_ns: int) -> bool:
-        """False: between its questions this agent looks at nothing."""
-        return False
+        """True while an answer that was asked for ahead is to be judged."""
+        return self._ahead.wants_image
 
     def answer(self, text: str) -> bool:
         """Return False: nothing was asked."""
@@ -98,7 +101,8 @@ class TaskLoop:
         self._log('task', instruction=instruction)
         self.instruction, self._began_ns = instruction, now_ns
         self.attempts, self.result, self._plan, self._last_failure = 0, None, None, ''
-        self._asker.begin(instruction, now_ns, first_of_task=True)
+        self._asker.reset()
+        self._ahead.begin(Question(instruction), now_ns)
 
     def stop(self, reason: str, now_ns: int) -> None:
         """End the task, if there is one."""
@@ -118,7 +122,7 @@ class TaskLoop:
             reason = f'not done after {self._limits.max_task_s:g} s'
             self._end(TaskOutcome.FAILED, reason, body.now_ns)
         elif self._acting is Phase.IDLE:
-            answer = self._asker.advance(body.now_ns, rest_since_ns, body.joints)
+            answer = self._ahead.advance(body, rest_since_ns)
             if isinstance(answer, GaveUp):
                 self._end(TaskOutcome.FAILED, answer.reason, body.now_ns)
             elif answer is not None:
@@ -165,6 +169,7 @@ class TaskLoop:
         index = self._runner.index
         progress = self._runner.advance(body)
         if progress is Progress.RUNNING:
+            self._ask_ahead(body)
             return
         self._log('step', index=index, progress=progress.value, failure=self._runner.failure)
         if self._acting is Phase.RETREATING:
@@ -175,6 +180,13 @@ class TaskLoop:
             self._retreat(body)
         elif progress is Progress.ALL_DONE:
             self._finish_attempt(body)
+
+    def _ask_ahead(self, body: Body) -> None:
+        """Ask on the way home from a failure; what a plan has come to is seen at rest."""
+        is_due = self._ahead.is_due(self._runner.left_s(body.now_ns))
+        if self._acting is Phase.RETREATING and is_due:
+            self._ahead.put(Question(self.instruction), body)
+        self._ahead.go_on(body)
 
     def _finish_attempt(self, body: Body) -> None:
         """After the last step: a pick is judged by the gripper, all else by a new look."""
@@ -190,7 +202,7 @@ class TaskLoop:
         """Ask the same instruction about a new image."""
         self._acting = Phase.IDLE
         self._runner.stop()
-        self._asker.begin(self.instruction, now_ns, first_of_task=False)
+        self._ahead.begin(Question(self.instruction), now_ns)
 
     def _retreat(self, body: Body) -> None:
         """Up and home, out of the camera's view, with the gripper as it is if it holds a thing."""
@@ -200,7 +212,7 @@ class TaskLoop:
 
     def _end(self, outcome: TaskOutcome, reason: str, now_ns: int) -> None:
         """Remember how it ended and rest."""
-        self._asker.cancel()
+        self._ahead.cancel()
         self._runner.stop()
         self.result = TaskResult(
             instruction=self.instruction,

@@ -17,7 +17,9 @@ from onboard_decoder.config import RobotSettings
 from onboard_decoder.manifest import Vector
 from onboard_decoder.observation_intake import JointState
 from onboard_decoder.plan import PlanStep, Skill, SuccessCondition
-from onboard_decoder.task_memory import ToolCall
+from onboard_decoder.task_memory import StepResult, ToolCall
+
+_LASTING = (StepResult.HELD, StepResult.PLACED, StepResult.PUSHED, StepResult.RELEASED)
 
 Key = tuple[int, int, int]
 """Task, trial and step: names a call for good."""
@@ -35,6 +37,7 @@ class ToolRunner:
         self._began_ns = 0
         self._closed_since_ns: int | None = None
         self._was_held = self._was_dropped = self._carried_down = False
+        self.settled: Effect | None = None  # see ``settle``
         self.call: ToolCall | None = None
         self.grasped_at_m: Vector | None = None
 
@@ -73,7 +76,7 @@ class ToolRunner:
         self.call, self._steps, self._began_ns = call, steps, body.now_ns
         self._was_held = self.holds(body.joints)
         self._was_dropped = self._carried_down = False
-        self._closed_since_ns = None
+        self._closed_since_ns = self.settled = None
         return True
 
     def advance(self, body: Body, may_touch: bool = True) -> Effect | None:
@@ -99,6 +102,20 @@ class ToolRunner:
             return None
         code = FailureCode.TIMEOUT if self._runner.has_timed_out else FailureCode.MOTION
         return self._over(body, progress is Progress.ALL_DONE, code, self._runner.failure)
+
+    def settle(self, body: Body) -> Effect | None:
+        """Measure what came of the call once the rest of it cannot change that; None before.
+
+        What was let go, pushed, or is held while it is lifted, stays so in the history: the call
+        ends with this effect. A thing that is lost later was lost after the call.
+        """
+        step = self._runner.step
+        if self.call is None or step is None or self._runner.is_waiting:
+            return None
+        if self.settled is None and step.skill in (Skill.LIFT, Skill.HOME):
+            effect = effect_of(self.call.tool, self._measured(body, step.skill))
+            self.settled = effect if effect.result in _LASTING else None
+        return self.settled
 
     def cancel(self, body: Body, code: FailureCode, reason: str) -> Effect | None:
         """Stop the arm and read from it what came of the call; None if there is none."""
@@ -129,25 +146,29 @@ class ToolRunner:
     def _over(self, body: Body, is_done: bool, code: FailureCode, reason: str) -> Effect:
         """Measure, then forget the call."""
         assert self.call is not None
-        step, call = self._runner.step, self.call
+        step, call, settled = self._runner.step, self.call, self.settled
+        seen = self._measured(body, None if is_done or step is None else step.skill)
+        if seen.holds:
+            self._note_place()
+        self.forget()
+        self._runner.is_carrying = seen.holds
+        return settled or effect_of(call.tool, seen, code, reason)
+
+    def _measured(self, body: Body, reached: Skill | None) -> Measured:
+        """Read what the robot knows of the call now."""
         let_go = any(
             entry.success is SuccessCondition.RELEASED
             for entry in self._steps[:self._runner.index]
         )
         grips = self._judge.is_holding(body.joints.positions)
-        seen = Measured(
-            reached=None if is_done or step is None else step.skill,
+        return Measured(
+            reached=reached,
             was_held=self._was_held,
             holds=grips and self._was_held and not (let_go or self._was_dropped),
             is_closed=self._judge.is_closed(body.joints.positions),
             let_go=let_go,
             was_dropped=self._was_dropped,
         )
-        if seen.holds:
-            self._note_place()
-        self.forget()
-        self._runner.is_carrying = seen.holds
-        return effect_of(call.tool, seen, code, reason)
 
     def _note_place(self) -> None:
         """Remember where the thing was taken from."""

@@ -45,10 +45,11 @@ class Waiting(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GaveUp:
-    """The question will not be answered."""
+    """The question will not be answered; ``cause`` is the backbone's word for why, if it said."""
 
     reason: str
     end: TrialEnd = TrialEnd.NO_ANSWER
+    cause: str = ''
 
 
 class TurnAsker:
@@ -71,6 +72,7 @@ class TurnAsker:
         self._instruction = ''
         self._began_ns = self._looking_since_ns = self._retry_at_ns = 0
         self._recall: Recall | None = None
+        self._may_move = False
         self._most_turns = limits.max_turns
         self.frames: dict[str, CameraFrame] = {}
         self._pending: PendingTurn | None = None
@@ -93,7 +95,7 @@ class TurnAsker:
 
     def begin(
         self, instruction: str, now_ns: int, first_of_task: bool, recall: Recall | None = None,
-        most_turns: int | None = None,
+        most_turns: int | None = None, may_move: bool = False,
     ) -> None:
         """Start with a look at things as they are from now on.
 
@@ -103,14 +105,20 @@ class TurnAsker:
           first_of_task: whether turns are counted anew.
           recall: gives what the question rests on; None for a plain question.
           most_turns: of the task, beyond which nothing is asked again; the setting where None.
+          may_move: whether an image of a moving arm will do.
         """
         self.cancel()
+        self._may_move = may_move
         self._instruction, self._began_ns = instruction, now_ns
-        self._recall, self._most_turns = recall, most_turns or self._limits.max_turns
+        self._recall, self._most_turns = recall, self.most_turns(most_turns)
         self._retry_s, self.trouble = self._limits.retry_first_s, ''
         if first_of_task:
             self._maker.reset()
         self._look(now_ns)
+
+    def most_turns(self, wanted: int | None) -> int:
+        """Return how many questions a task may have; the setting where None is wanted."""
+        return wanted or self._limits.max_turns
 
     def reset(self) -> None:
         """Begin to count for another task."""
@@ -154,11 +162,11 @@ class TurnAsker:
         self._looking_since_ns, self.waiting = now_ns, Waiting.IMAGE
 
     def _take_frames(self, now_ns: int, rest_since_ns: int | None) -> None:
-        """Take the images if there are new ones of a resting arm."""
-        if rest_since_ns is None:
+        """Take the images if there are new ones, of a resting arm where it must rest."""
+        if rest_since_ns is None and not self._may_move:
             self._looking_since_ns = now_ns
             return
-        after_ns = max(self._looking_since_ns - 1, rest_since_ns)
+        after_ns = max(self._looking_since_ns - 1, rest_since_ns or 0)
         frames = self._intake.fresh_frames(after_ns)
         if frames is not None:
             self.frames, self.waiting = frames, Waiting.BACKBONE
@@ -181,7 +189,7 @@ class TurnAsker:
         memory = None if self._recall is None else self._recall(joints)
         turn = self._maker.make(self._instruction, self.frames, joints, grant, memory)
         trace = TurnTrace(turn.turn_id, oldest.stamp_ns, oldest.arrived_ns, started_ns)
-        trace.instruction = self._instruction
+        trace.instruction, trace.image_quality = self._instruction, turn.image_quality
         trace.sent_ns = self._asked_ns = self._clock.now_ns()
         try:
             self._pending = self._planner.submit(turn)
@@ -193,7 +201,8 @@ class TurnAsker:
         about = {} if memory is None else {'trial': memory.trial, 'purpose': memory.purpose.value}
         self._log(
             'turn', turn_id=turn.turn_id, instruction=self._instruction,
-            observation_epoch=turn.observation_epoch, session=grant.session_id, **about,
+            observation_epoch=turn.observation_epoch, image_quality=turn.image_quality,
+            session=grant.session_id, **about,
         )
 
     def _polled(self, now_ns: int) -> TurnAnswer | GaveUp | None:
@@ -238,7 +247,7 @@ class TurnAsker:
         self._log('turn_failed', turn_id=failure.turn_id, reason=failure.reason,
                   message=failure.message)
         if failure.remedy is Remedy.FIX:
-            return GaveUp(failure.message)
+            return GaveUp(failure.message, cause=failure.reason)
         self.waiting = Waiting.RETRY
         self._retry_at_ns = now_ns + to_ns(self._retry_s)
         self._retry_s = min(self._limits.retry_most_s, max(2 * self._retry_s, 0.01))

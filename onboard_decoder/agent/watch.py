@@ -10,9 +10,9 @@ while ``may_touch`` is False.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from onboard_decoder.agent.camera_view import distance_to_hand
 from onboard_decoder.agent.decision import Decision, is_same_choice
 from onboard_decoder.agent.image_change import changed_share, Point
+from onboard_decoder.agent.sight import Sight
 from onboard_decoder.agent.step_runner import Body
 from onboard_decoder.agent.turn_asker import Log
 from onboard_decoder.agent.turn_maker import TurnMaker
@@ -20,14 +20,9 @@ from onboard_decoder.clock import to_ns
 from onboard_decoder.config import AgentSettings
 from onboard_decoder.errors import PlannerUnavailable
 from onboard_decoder.image_codec import Image
-from onboard_decoder.kinematics import ForwardKinematics
-from onboard_decoder.manifest import Manifest
 from onboard_decoder.observation_intake import CameraFrame, JointState, ObservationIntake
 from onboard_decoder.planner_port import Link, PendingTurn, PlannerPort, TurnAnswer
 from onboard_decoder.task_memory import TaskMemory
-
-_HAND_M = 0.3  # length of a gripper with its wrist
-_HAND_WIDTH = 0.06  # half of what it covers in the image, as share of its width
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +47,14 @@ class Watch:
 
     def __init__(
         self,
-        manifest: Manifest,
-        kinematics: ForwardKinematics,
+        sight: Sight,
         intake: ObservationIntake,
         planner: PlannerPort,
         maker: TurnMaker,
         settings: AgentSettings,
         log: Log,
     ) -> None:
-        self._camera, self._kinematics = manifest.cameras[0], kinematics
+        self._sight, self._camera = sight, sight.camera
         self._intake, self._planner, self._maker = intake, planner, maker
         self._settings, self._log = settings, log
         self._decision: Decision | None = None
@@ -155,12 +149,7 @@ class Watch:
     def _visible(self, joints: JointState) -> list[Point]:
         """Return the targets that the hand does not cover."""
         assert self._decision is not None
-        tool = self._kinematics.tool_in_base(joints.positions)
-        reach = self._settings.watch_radius + _HAND_WIDTH
-        return [
-            point for point in self._decision.points
-            if distance_to_hand(self._camera, tool, _HAND_M, point) > reach
-        ]
+        return self._sight.visible(self._decision.points, joints)
 
     def _remember(self, frames: Mapping[str, CameraFrame], joints: JointState) -> None:
         """Take images as what the decision rests on."""
@@ -185,7 +174,7 @@ class Watch:
         self._asked = _Asked(turn.turn_id, pending, frames)
         self._log('turn', turn_id=turn.turn_id, instruction=self._instruction,
                   observation_epoch=turn.observation_epoch, revises=turn.revises,
-                  session=state.grant.session_id)
+                  image_quality=turn.image_quality, session=state.grant.session_id)
         return None
 
     def _judged(self, asked: _Asked, body: Body) -> Revision | None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from tendon.bench_agent.rate import Rate
 from tendon.episode import EpisodeResult
+from tendon.standstill import median_ms
 
 LASTING = ('slick', 'flat')
 """Mishaps that stay until something is done otherwise: what a failed trial can teach."""
@@ -50,12 +51,16 @@ def task_figures(runs: Sequence[Run]) -> dict[str, Any]:
     ``success_ARM`` is over tasks in which nothing goes wrong twice; of react only the first trial
     counts there. ``success_trialN`` is over tasks with a lasting mishap, by the end of trial N.
     ``overclaim_rate`` is over all tasks of react. Each has its interval in ``intervals``, and
-    ``by_mishap`` counts all of it.
+    ``by_mishap`` counts all of it. ``standstill_ms_p50`` is of the arm between two motions.
     """
     rates = _rates(runs)
     return {
         **{name: rate.share for name, rate in rates.items()},
         'intervals': {name: rate.interval for name, rate in rates.items()},
+        'standstill_ms_p50': {
+            arm: median_ms(run.result.standstills_ms for run in runs if run.arm == arm)
+            for arm in _arms(runs)
+        },
         'episodes': {arm: sum(run.arm == arm for run in runs) for arm in _arms(runs)},
         'by_mishap': {
             mishap: {name: [rate.hits, rate.cases] for name, rate in columns.items()}

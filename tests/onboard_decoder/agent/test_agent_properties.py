@@ -31,7 +31,7 @@ from tests.onboard_decoder.gantry import gantry
 
 SHORT = {
     'agent.max_trials': 2, 'agent.ask_wait_s': 1.0, 'agent.reflect_wait_s': 1.0,
-    'agent.max_turns': 30, 'limits.max_task_s': 60.0, 'limits.turn_deadline_s': 1.0,
+    'agent.max_turns': 30, 'limits.max_task_s': 30.0, 'limits.turn_deadline_s': 1.0,
     'limits.planner_wait_s': 5.0,
 }
 ACTS = (

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 import itertools
 
+import numpy as np
 from onboard_decoder.agent.task_result import TaskOutcome, TrialEnd
 from onboard_decoder.planner_port import Link
+from onboard_decoder.task_memory import Purpose
 import pytest
 
 from tests.onboard_decoder.agent.react_world import (
@@ -29,7 +31,8 @@ def manifest(tmp_path):
 
 def changing(world):
     """Let every image be another one."""
-    world.image = (world.image + 37).astype('uint8')
+    world.image = np.random.default_rng(len(world.arm.commands)).integers(
+        0, 256, world.image.shape, np.uint8)
 
 
 def elsewhere():
@@ -113,3 +116,17 @@ def test_a_full_memory_of_failures_stays_bounded(manifest):
 
     assert (result.end, result.steps) == (TrialEnd.STEP_LIMIT, 8)
     assert max(len(turn.memory.entries) for turn in world.port.turns) == 4
+
+
+def test_each_trial_brings_its_time(manifest):
+    """What a trial leaves of it is good for the next one; the sum is bounded."""
+    ends_s = {}
+    for trials in (1, 2):
+        world = ReactWorld(manifest, [grasp()], {
+            **LOOSE, 'limits.max_task_s': 8.0, 'agent.max_trials': trials,
+            'agent.max_same_failures': 1, 'agent.lessons_in_use': 0})
+        world.port.scripts[Purpose.ACT] = [grasp(y=0.3), None][:trials]
+        world.robot.ask(PUT)
+        ends_s[trials] = world.run(limit_s=60).result.duration_s
+
+    assert ends_s[1] < 8.0 < ends_s[2] <= 16.1

@@ -3,6 +3,7 @@ from onboard_decoder.agent.lesson import Lesson
 from onboard_decoder.agent.lesson_store import LessonStore
 from onboard_decoder.agent.task_result import FailureCode, TaskOutcome, TrialEnd
 from onboard_decoder.plan import ActionPlan, Outcome
+from onboard_decoder.planner_port import Remedy, TurnFailure
 from onboard_decoder.task_memory import Manner, Purpose, StepResult
 import pytest
 
@@ -178,3 +179,40 @@ def test_an_arm_that_is_home_already_is_not_sent_away(manifest):
 
     assert [event['skills'] for event in world.events('retreat')] == [['home']] * 2
     assert world.robot.result.duration_s < 3.0
+
+
+@pytest.mark.parametrize('message', [
+    "memory: 'Be quick.' is no lesson", "unknown thing 'red cube'", 'memory: no',
+])
+def test_a_lesson_that_the_backbone_does_not_take_is_retired(manifest, message):
+    """The task goes on without it, it is never sent again, and the robot says so."""
+    store = LessonStore()
+    store.add(Lesson('grasp', 'red cube', FailureCode.MISS, (), 'Be quick.'))
+
+    def answer(turn):
+        if turn.memory.lessons:
+            return TurnFailure(turn.turn_id, 'bad_memory', message, Remedy.FIX)
+        return DONE
+
+    world = ReactWorld(manifest, [answer], store=store)
+    world.robot.ask(PUT)
+    assert world.run().result.outcome is TaskOutcome.DONE
+    assert world.events('lessons_refused')[0]['texts'] == ['Be quick.']
+    (lesson,) = store.list()
+    assert (lesson.refused_by, lesson.is_retired()) == ('scripted', True)
+    world.robot.ask(PUT)
+    world.run(lambda robot: len(world.port.turns) == 4)
+
+    assert not world.port.turns[-1].memory.lessons
+
+
+def test_what_else_is_wrong_with_a_memory_ends_the_task(manifest):
+    """Without a lesson to drop, asking again would not help."""
+    def answer(turn):
+        return TurnFailure(turn.turn_id, 'bad_memory', 'no', Remedy.FIX)
+
+    world = ReactWorld(manifest, [answer])
+    world.robot.ask(PUT)
+
+    assert world.run().result.end is TrialEnd.NO_ANSWER
+    assert len(world.port.turns) == 1
