@@ -75,6 +75,7 @@ def _backbone(node: str, status: RobotStatus, trace: TurnTrace | None) -> Diagno
             for stage, duration_ns in trace.stages_ns().items()
         })
         values['backbone_ms'] = round(trace.backbone_total_ns / 1e6, 3)
+        values['image_quality'] = trace.image_quality
         if trace.wall_ns is not None:
             values['end_to_end_ms'] = round(trace.wall_ns / 1e6, 3)
     return _entry(f'{node}: backbone', level, status.link_reason, values)

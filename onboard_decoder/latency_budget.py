@@ -36,6 +36,7 @@ class TurnTrace:
     backbone_arrived_ns: int = 0  # of the turn, on the backbone's clock; 0 if unknown
     instruction: str = ''
     outcome: str = ''
+    image_quality: int = 0  # of the JPEGs, 1..100; 0 if unknown
 
     @property
     def wall_ns(self) -> int | None:
@@ -80,6 +81,7 @@ class TurnTrace:
             'turn_id': self.turn_id,
             'instruction': self.instruction,
             'outcome': self.outcome,
+            'image_quality': self.image_quality,
             'start_ns': self.captured_ns,
             'stages_ns': self.stages_ns(),
             'wall_ns': self.wall_ns,

@@ -101,7 +101,8 @@ class TurnRequest:
     ``images`` maps a camera's name to a JPEG of the granted size; ``joint_positions`` are in the
     manifest's order; ``deadline_s`` is the time after which the answer is of no use; ``memory`` is
     None for a plain question, else it holds all entries of the trial; ``revises`` is the id of the
-    turn whose answer this one checks on a newer observation, empty if it is no check.
+    turn whose answer this one checks on a newer observation, empty if it is no check;
+    ``image_quality`` is that of the JPEGs, 1..100, 0 if unknown. It is not sent.
     """
 
     turn_id: str
@@ -112,6 +113,7 @@ class TurnRequest:
     deadline_s: float
     memory: TaskMemory | None = None
     revises: str = ''
+    image_quality: int = 0
 
 
 @dataclass(frozen=True, slots=True)

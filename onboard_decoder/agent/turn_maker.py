@@ -1,22 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes turns: numbers them, encodes their images, keeps the account. Sends nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from onboard_decoder.image_codec import encode_jpeg
+from onboard_decoder.image_quality import ImageQuality
 from onboard_decoder.observation_intake import CameraFrame, JointState
-from onboard_decoder.planner_port import Grant, TurnRequest
+from onboard_decoder.planner_port import Grant, LinkQuality, TurnRequest
 from onboard_decoder.task_memory import TaskMemory
 
 
 class TurnMaker:
-    """Makes the turns of one robot.
+    """Makes the turns of one robot; on a slow link their images are compressed harder.
 
     ``count`` is how many since ``reset``, ``computed_tokens`` what the backbone computed for them.
     """
 
-    def __init__(self, deadline_s: float) -> None:
-        self._deadline_s = deadline_s
+    def __init__(
+        self, deadline_s: float, link: Callable[[], LinkQuality | None] = lambda: None
+    ) -> None:
+        """Begin with the best images.
+
+        Args:
+          deadline_s: of every turn [s].
+          link: returns how good the link is now, None where that is unknown.
+        """
+        self._deadline_s, self._link = deadline_s, link
+        self._quality = ImageQuality(deadline_s)
         self._number = 0
         self.count = self.computed_tokens = 0
 
@@ -45,16 +55,21 @@ class TurnMaker:
         """
         self._number += 1
         self.count += 1
+        quality = self._quality.choose(self._link())
+        images = {
+            name: encode_jpeg(
+                frame.rgb, grant.image_width_px, grant.image_height_px, quality)
+            for name, frame in frames.items()
+        }
+        self._quality.sent(sum(map(len, images.values())))
         return TurnRequest(
             turn_id=f'turn-{self._number}',
             instruction=instruction,
-            images={
-                name: encode_jpeg(frame.rgb, grant.image_width_px, grant.image_height_px)
-                for name, frame in frames.items()
-            },
+            images=images,
             joint_positions=tuple(joints.positions.tolist()),
             observation_epoch=max(frame.epoch for frame in frames.values()),
             deadline_s=self._deadline_s,
             memory=memory,
             revises=revises,
+            image_quality=quality,
         )
