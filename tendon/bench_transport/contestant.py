@@ -76,7 +76,13 @@ class Running:
         self.stop()
 
     def client(self, port: int) -> None:
-        """Start the client that is asked from now on, at a port."""
+        """Start the client that is asked from now on, at a port; the one before is ended.
+
+        Two robots at once are more than some servers keep apart.
+        """
+        for before in self._parts[1:]:
+            before.stop()
+        del self._parts[1:]
         client = self._start(f'{self.contestant.name}_client', *self.contestant.client, str(port))
         client.line(START_S)
 
