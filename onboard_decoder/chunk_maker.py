@@ -5,8 +5,10 @@ A chunk goes on from the target that is being played, so that consecutive chunks
 from measured joints would plan the lag of filter and arm again at each chunk, and swing. Fingers
 that are not where they should be (a thing is between them) count as measured; an arm that lags is
 waited for (``pace``).
-Predicts at which tick the chunk can be used first, from how long the decoder took of late; the
-buffer aligns by ticks, so a wrong prediction costs smoothness at most. Knows no plan.
+Predicts at which tick the chunk can be used first, from how long the decoder took of late. Until
+then what is being played is committed: the decoder is given it and begins behind it. A chunk that
+takes longer, or longer than the decoder was trained for, is played all the same: the buffer
+leaves out what was consumed meanwhile and fades the rest in, and it is counted. Knows no plan.
 """
 
 from collections import deque
@@ -27,6 +29,8 @@ from onboard_decoder.plan import PlanStep
 from onboard_decoder.plan_buffer import PlanBuffer
 
 Array = NDArray[np.float64]
+
+_TAIL_TICKS = 50  # as far as a new chunk may be led along the old one
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,9 @@ class ChunkMaker:
         self._slow_ns = to_ns(settings.decode_slow_s)
         self._durations_ns: deque[int] = deque(maxlen=settings.decode_window)
         self._number = 0
+        self._was_late = False
         self.slow_count = 0
+        self.late_count = 0
 
     @property
     def expected_ns(self) -> int:
@@ -75,8 +81,10 @@ class ChunkMaker:
 
     @property
     def is_slow(self) -> bool:
-        """True if the newest run was too slow."""
-        return bool(self._durations_ns) and self._durations_ns[-1] > self._slow_ns
+        """True if the newest run was too slow, or took longer than was counted on."""
+        return self._was_late or (
+            bool(self._durations_ns) and self._durations_ns[-1] > self._slow_ns
+        )
 
     def make(
         self,
@@ -102,16 +110,23 @@ class ChunkMaker:
         epoch, played = self._buffer.epoch, self._buffer.played
         # Where nothing plays the arm waits for the chunk, however long that takes.
         ahead = self._ticks_ahead(started_ns, tick) if played else 1
+        tail = self._buffer.upcoming(played.consumed, ahead + _TAIL_TICKS) if played else None
+        positions, velocities = self._state(joints, played or motion)
         # The target of a tick is reached one period after it, and so is a chunk's first target.
         delay_s = (ahead - 1) * self._period_ns / NS_PER_S
-        positions, velocities = self._state(joints, played or motion)
-        decoded = self._decoder.decode(step, positions, velocities, delay_s, latent)
+        decoded = self._decoder.decode(step, positions, velocities, delay_s, latent, tail)
         ended_ns = self._clock.now_ns()
-        self._durations_ns.append(ended_ns - started_ns)
-        self.slow_count += self.is_slow
+        consumed = played.consumed if played else tick.consumed
         self._number += 1
-        first = (played.consumed if played else tick.consumed) + ahead
-        self._buffer.offer(Chunk(self._number, tick.number, first, decoded.positions, epoch))
+        # The frozen prefix needs no rows here: until the chunk's first tick the buffer plays the
+        # old one, and it fades where the rows change over. Rows in front would hide that seam.
+        self._buffer.offer(Chunk(
+            self._number, tick.number, consumed + ahead, decoded.positions, epoch
+        ))
+        self._durations_ns.append(ended_ns - started_ns)
+        self._was_late = played is not None and self._is_behind(consumed + ahead)
+        self.late_count += self._was_late
+        self.slow_count += self._durations_ns[-1] > self._slow_ns
         return Made(self._number, decoded.remaining_s, started_ns, ended_ns)
 
     def _state(self, joints: JointState, wanted: Target | Motion) -> tuple[Array, Array]:
@@ -122,6 +137,11 @@ class ChunkMaker:
             positions[finger] = joints.positions[finger]
             velocities[finger] = joints.velocities[finger]
         return positions, velocities
+
+    def _is_behind(self, first_use: float) -> bool:
+        """Tell whether the tick of consumption at which a chunk was to be used has passed."""
+        played = self._buffer.played
+        return played is not None and played.consumed >= first_use
 
     def _ticks_ahead(self, started_ns: int, tick: TickStamp) -> int:
         """Return how many ticks after ``tick`` the chunk can be used first."""

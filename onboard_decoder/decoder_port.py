@@ -40,16 +40,20 @@ class DecoderPort(Protocol):
         latent: Sequence[float] = (),
         tail: Array | None = None,
     ) -> Decoded:
-        """Return a chunk whose first target is used ``delay_s`` after the joints were measured.
+        """Return a chunk whose first row is due ``delay_s`` and one period from now.
+
+        With a tail the motion begins where the tail has led by then, and leaves it softly; the
+        tail's rows until then are the chunk's frozen prefix, which the caller has already.
 
         Args:
           step: what to do.
-          joints: measured positions in the manifest's order, (joints,).
-          velocities: measured velocities, (joints,).
-          delay_s: time from the measurement to the use of the first target [s].
+          joints: measured positions in the manifest's order, (joints,); with a tail where they
+            are led now, but for fingers that a thing stops.
+          velocities: the same, per second, (joints,).
+          delay_s: time from now until the chunk is used [s].
           latent: what the backbone gave for the decoder; empty where there is none.
-          tail: what is left of the chunk that is being played, (ticks, joints), from the tick on
-            at which the new chunk's first target is due; None to decode freely.
+          tail: rows of the chunk that is being played, from now on, (ticks, joints); None where
+            nothing plays.
 
         Raises:
           ChunkRefused: if the step cannot be decoded.

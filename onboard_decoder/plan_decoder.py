@@ -1,41 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """The learned decoder at run time: a plan step and fresh joints in, a chunk of joint targets out.
 
-Runs an ONNX file on one thread that never spins, and takes about a tenth of a millisecond. A file
-that was trained for another robot is refused when it is loaded. Knows nothing of plans, ticks or
-limits beyond those inside the graph; torch is not needed.
+A chunk is drawn from the same noise each time, in a few passes of an ONNX file, and led to what is
+being played (``chunk_guidance``); the motion begins where the committed rows end (``takeover``).
+Takes about a millisecond on one thread. Knows nothing of plans, ticks or limits beyond those
+inside the graph; torch is not needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-import json
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onboard_decoder.errors import ChunkRefused, ConfigError, DecoderMismatch
+from onboard_decoder.chunk_blend import Steepest
+from onboard_decoder.chunk_guidance import guided, soft_mask, STEPS
+from onboard_decoder.decoder_file import open_decoder
+from onboard_decoder.errors import ChunkRefused
 from onboard_decoder.kinematics import ForwardKinematics
 from onboard_decoder.manifest import Manifest
 from onboard_decoder.plan import PlanStep, Skill
-import onnxruntime
+from onboard_decoder.takeover import behind_tail, Takeover, without_tail
 
 Array = NDArray[np.float64]
+Row = NDArray[np.float32]
 
-INPUTS = ('skill', 'target', 'gripper', 'speed', 'joints', 'velocities', 'delay', 'latent')
-_WARM_UP_RUNS = 5
-
-
-class DecoderFileError(ConfigError):
-    """The decoder's file cannot be used."""
-
-    def __init__(self, path: Path, problem: object) -> None:
-        super().__init__(
-            f'decoder {path}: {problem}; it must be an ONNX file with the inputs '
-            f'{", ".join(INPUTS)}, made by "python -m onboard_decoder.training"')
+OVERLAP_TICKS = 5
+_WARM_UP_RUNS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,32 +45,43 @@ class PlanDecoder:
 
     Attributes:
       horizon: targets of a chunk.
-      latent_size: numbers that the backbone may add.
+      latent_size: numbers that the backbone may add; it was trained to ignore them.
       skills: names of the skills that it was trained for.
+      longest_delay_s: greatest delay that it was trained for.
     """
 
-    def __init__(self, manifest: Manifest, path: Path | None = None) -> None:
+    def __init__(
+        self, manifest: Manifest, path: Path | None = None, *, seed: int = 0,
+        steps: int = STEPS, overlap_ticks: int = OVERLAP_TICKS,
+    ) -> None:
         """Load, check and warm up.
 
         Args:
           manifest: of the robot that it is to move.
           path: the file; None for the one that the manifest names.
+          seed: of the noise that chunks are drawn from.
+          steps: passes per chunk.
+          overlap_ticks: rows behind the frozen prefix over which a chunk leaves the old one; 0
+            for no guidance.
 
         Raises:
           DecoderFileError: unreadable, or no decoder.
           DecoderMismatch: made for another robot, other joints or another control period.
         """
-        file = path or manifest.decoder
-        self._session = _open(file)
-        about = _metadata(self._session, file)
-        _check(about, manifest)
-        self.horizon = int(about['horizon'])
-        self.latent_size = int(about['latent_size'])
-        self.skills: tuple[str, ...] = tuple(about['skills'])
-        self._kinematics = ForwardKinematics(manifest)
+        self._session, facts = open_decoder(path or manifest.decoder, manifest)
+        self.horizon, self.latent_size = facts.horizon, facts.latent_size
+        self.skills, self.longest_delay_s = facts.skills, facts.longest_delay_s
+        self._steps, self._period_s = steps, facts.period_s
+        self._kinematics, self._steepest = ForwardKinematics(manifest), Steepest.of(manifest)
         self._joint_count = len(manifest.joints)
+        shape = self.horizon, self._joint_count
+        self._noise = facts.spread * np.random.default_rng(seed).standard_normal(shape)
+        self._mask = np.tile(soft_mask(self.horizon, overlap_ticks)[:, None], shape[1])
+        self._mask[:, manifest.gripper_index] = 0.0  # fingers are to be quick, not smooth
+        self._lower, self._upper = manifest.column('lower'), manifest.column('upper')
+        self._fastest = manifest.column('max_velocity')
+        self._steep = manifest.column('max_acceleration')
         self._no_latent = np.zeros(self.latent_size)
-        self._refuse_other_inputs(file)
         for _ in range(_WARM_UP_RUNS):
             self.decode(PlanStep(Skill.HOME), manifest.home, 0 * manifest.home, 0.0)
 
@@ -89,27 +94,57 @@ class PlanDecoder:
         latent: Sequence[float] = (),
         tail: Array | None = None,
     ) -> DecodedChunk:
-        """Decode; see ``DecoderPort``.
+        """Decode; see ``DecoderPort``. A delay above ``longest_delay_s`` counts as that.
 
         Raises:
           ChunkRefused: a value that goes in or comes out is not finite, or has the wrong width.
         """
-        feeds = {
+        _row('delay_s', [delay_s], 1)
+        _row('joints', joints, self._joint_count)
+        _row('velocities', velocities, self._joint_count)
+        delay_s = min(max(delay_s, 0.0), self.longest_delay_s)
+        if tail is None:
+            start = without_tail(joints, velocities, delay_s)
+        else:
+            start = behind_tail(joints, velocities, delay_s, tail, self._period_s, self.horizon)
+        feeds = self._feeds(step, start, latent)
+        remaining_s = math.nan
+
+        def denoise(draft: Array, tau: float) -> Array:
+            nonlocal remaining_s
+            feeds['draft'] = draft[None].astype(np.float32)
+            feeds['tau'] = _row('tau', [tau], 1)
+            chunk, remaining = self._session.run(['chunk', 'remaining'], feeds)
+            remaining_s = float(remaining[0, 0])
+            return start.anchored(np.asarray(chunk[0], dtype=np.float64), self._steepest)
+
+        noise = start.joints + self._noise
+        rows = guided(denoise, noise, start.tail, self._mask, self._steps)
+        if not (np.isfinite(rows).all() and math.isfinite(remaining_s)):
+            raise ChunkRefused(f'the decoder gave values that are not finite for {step}')
+        positions = np.clip(rows, self._lower, self._upper)
+        return DecodedChunk(positions, start.moving_s + remaining_s)
+
+    def _feeds(self, step: PlanStep, start: Takeover, latent: Sequence[float]) -> dict[str, Row]:
+        """Return what all passes of a chunk are given."""
+        # What the arm cannot do was not in training either.
+        count, fastest = self._joint_count, self._fastest
+        velocities = np.clip(start.velocities, -fastest, fastest)
+        bend = start.accelerations
+        known = bend is not None
+        bend = np.zeros(count) if bend is None else np.clip(bend, -self._steep, self._steep)
+        return {
             'skill': self._one_hot(step.skill),
-            'target': self._target(step, joints),
+            'target': self._target(step, start.joints),
             'gripper': _row('gripper_opening', [step.gripper_opening], 1),
             'speed': _row('speed', [step.speed], 1),
-            'joints': _row('joints', joints, self._joint_count),
-            'velocities': _row('velocities', velocities, self._joint_count),
-            'delay': _row('delay_s', [delay_s], 1),
+            'joints': _row('joints', start.joints, count),
+            'velocities': _row('velocities', velocities, count),
+            'accelerations': _row('accelerations', bend[:-1], count - 1),
+            'known': _row('known', [known], 1),
+            'delay': _row('delay_s', [start.delay_s], 1),
             'latent': _row('latent', latent if len(latent) else self._no_latent, self.latent_size),
         }
-        chunk, remaining = self._session.run(['chunk', 'remaining'], feeds)
-        positions = np.asarray(chunk[0], dtype=np.float64)
-        remaining_s = float(remaining[0, 0])
-        if not (np.isfinite(positions).all() and math.isfinite(remaining_s)):
-            raise ChunkRefused(f'the decoder gave values that are not finite for {step}')
-        return DecodedChunk(positions, remaining_s)
 
     def _one_hot(self, skill: Skill) -> NDArray[np.float32]:
         if skill.value not in self.skills:
@@ -125,55 +160,8 @@ class PlanDecoder:
             return np.zeros((1, 4), dtype=np.float32)
         if step.target_in_base_m is not None:
             return _row('target', [*step.target_in_base_m, step.tool_yaw_rad], 4)
-        _row('joints', joints, self._joint_count)
         here = self._kinematics.tool_position(joints)
         return _row('target', [*here, self._kinematics.tool_yaw(joints)], 4)
-
-    def _refuse_other_inputs(self, file: Path) -> None:
-        names = {entry.name for entry in self._session.get_inputs()}
-        if names != set(INPUTS):
-            raise DecoderFileError(file, f'its inputs are {", ".join(sorted(names))}')
-
-
-def _open(file: Path) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.add_session_config_entry('session.intra_op.allow_spinning', '0')
-    options.add_session_config_entry('session.inter_op.allow_spinning', '0')
-    options.log_severity_level = 3
-    if not file.is_file():
-        raise DecoderFileError(file, 'there is no such file')
-    try:
-        return onnxruntime.InferenceSession(
-            str(file), options, providers=['CPUExecutionProvider'])
-    except Exception as error:  # onnxruntime's own errors share no base but Exception
-        raise DecoderFileError(file, error) from error
-
-
-def _metadata(session: onnxruntime.InferenceSession, file: Path) -> dict[str, Any]:
-    """Read what the file says of itself."""
-    raw: Mapping[str, str] = session.get_modelmeta().custom_metadata_map
-    try:
-        return {
-            'robot': raw['robot'],
-            'joints': json.loads(raw['joints']),
-            'skills': json.loads(raw['skills']),
-            'period_s': float(raw['period_s']),
-            'horizon': int(raw['horizon']),
-            'latent_size': int(raw['latent_size']),
-        }
-    except (KeyError, ValueError) as error:
-        raise DecoderFileError(file, f'its metadata lacks {error}') from error
-
-
-def _check(about: Mapping[str, Any], manifest: Manifest) -> None:
-    """Compare the file with the manifest."""
-    if about['robot'] != manifest.name:
-        raise DecoderMismatch('robot', about['robot'], manifest.name)
-    if tuple(about['joints']) != manifest.joint_names:
-        raise DecoderMismatch('joints', about['joints'], list(manifest.joint_names))
-    if not math.isclose(about['period_s'], manifest.control_period_s, rel_tol=1e-6):
-        raise DecoderMismatch('control period', about['period_s'], manifest.control_period_s)
 
 
 def _row(name: str, values: Array | Sequence[float], width: int) -> NDArray[np.float32]:

@@ -28,7 +28,7 @@ from sim.step_sequences import write_sequences
 Array = NDArray[np.float64]
 Shard = Mapping[str, NDArray[np.float32]]
 
-FORMAT = 1
+FORMAT = 2
 HORIZON = 50
 LATENT_SIZE = 32
 LONGEST_DELAY_S = 0.5
@@ -40,6 +40,7 @@ FIELDS = {
     'speed': 'share of the speed limits (samples, 1)',
     'joints': 'measured positions (samples, joints)',
     'velocities': 'measured velocities (samples, joints)',
+    'accelerations': 'of the arm at the state (samples, 6)',
     'delay': 'time from the state to the first action [s] (samples, 1)',
     'latent': 'zeros (samples, latent)',
     'chunk': 'absolute joint targets (samples, horizon, joints)',
@@ -86,9 +87,10 @@ class Demonstrator:
     def _draw(self, rng: Generator, count: int) -> Shard:
         moves = self._draw_states(rng, count)
         motion = self._expert.plan(moves)
-        short = rng.random(count) < 0.35
-        delay = rng.uniform(0, LONGEST_DELAY_S, count) * np.where(short, 0.2, 1.0)
-        steps = np.arange(1, HORIZON + 1) * self._limits.period_s
+        # Often none: where a chunk is played, the robot rolls the state forward itself.
+        shares = rng.choice([0.0, 0.2, 1.0], count, p=[0.4, 0.25, 0.35])
+        delay = shares * rng.uniform(0, LONGEST_DELAY_S, count)
+        steps, given = np.arange(1, HORIZON + 1) * self._limits.period_s, moves.accelerations
         home = (moves.skills == SKILLS.index('home'))[:, None]
         columns = {
             'skill': np.eye(len(SKILLS))[moves.skills],
@@ -97,6 +99,7 @@ class Demonstrator:
             'speed': moves.speeds[:, None],
             'joints': moves.joints,
             'velocities': moves.velocities,
+            'accelerations': np.zeros((count, 6)) if given is None else given,
             'delay': delay[:, None],
             'latent': np.zeros((count, LATENT_SIZE)),
             'chunk': motion.positions(delay[:, None] + steps),

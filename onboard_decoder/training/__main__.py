@@ -17,6 +17,9 @@ from onboard_decoder.training.export import export, OPSET
 from onboard_decoder.training.model_card import model_card
 from onboard_decoder.training.train import train, TrainSettings
 
+# As the robot does it, more often, at every third tick, and with a decoder that takes 180 ms.
+RHYTHMS = (LoopSettings(15, 1), LoopSettings(8, 3), LoopSettings(3, 1), LoopSettings(15, 9))
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Train a decoder and write decoder.onnx and MODEL_CARD.md."""
@@ -26,25 +29,39 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument('--robot', default='tendon_arm', help='name, folder or manifest file')
     parser.add_argument('--steps', type=int, default=TrainSettings.steps)
     parser.add_argument('--batch', type=int, default=TrainSettings.batch)
+    parser.add_argument('--rate', type=float, default=TrainSettings.rate)
     parser.add_argument('--seed', type=int, default=TrainSettings.seed)
+    parser.add_argument('--start', type=Path, help='decoder.onnx whose weights to begin with')
     args = parser.parse_args(arguments)
-    settings = TrainSettings(seed=args.seed, steps=args.steps, batch=args.batch)
-    make_decoder(args.out, args.demonstrations, load_manifest(args.robot), settings)
+    settings = TrainSettings(
+        seed=args.seed, steps=args.steps, batch=args.batch, rate=args.rate)
+    make_decoder(args.out, args.demonstrations, load_manifest(args.robot), settings, args.start)
 
 
 def make_decoder(
-    out: Path, demonstrations: Path, manifest: Manifest, settings: TrainSettings
-) -> dict[str, float]:
-    """Train, export, measure, and write the card; return the figures."""
-    model = train(out, demonstrations, manifest, settings)
+    out: Path, demonstrations: Path, manifest: Manifest, settings: TrainSettings,
+    earlier: Path | None = None,
+) -> dict[str, dict[str, float]]:
+    """Train, export, measure, and write the card; return the figures of each rhythm.
+
+    Args:
+      out: folder for the results.
+      demonstrations: folder with shards and sequences.npz.
+      manifest: of the robot.
+      settings: how to train.
+      earlier: decoder file whose weights to begin with.
+    """
+    model = train(out, demonstrations, manifest, settings, earlier=earlier)
     path = out / 'decoder.onnx'
     difference = export(model, manifest, path)
-    loop = LoopSettings()
-    results = play_sequences(
-        demonstrations / 'sequences.npz', PlanDecoder(manifest, path), manifest, loop)
-    figures = summary(results)
-    about = {**_facts(model), 'difference': difference, 'every': loop.every_ticks,
-             'ahead': loop.ahead_ticks, **json.loads((out / 'training.json').read_text())}
+    decoder, sequences = PlanDecoder(manifest, path), demonstrations / 'sequences.npz'
+    figures = {
+        rhythm.name: summary(play_sequences(sequences, decoder, manifest, rhythm))
+        for rhythm in RHYTHMS
+    }
+    start = '' if earlier is None else f' --start {earlier.name}'
+    about = {**_facts(model), 'difference': difference, 'start': start,
+             **json.loads((out / 'training.json').read_text())}
     note = demonstrations / 'settings.json'
     if note.exists():
         about['data_seed'] = json.loads(note.read_text())['seed']

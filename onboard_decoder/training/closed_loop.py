@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from onboard_decoder.chunk import Chunk, Target
+from onboard_decoder.chunk_blend import Steepest
 from onboard_decoder.config import ChunkSettings
 from onboard_decoder.decoder_port import DecoderPort
+from onboard_decoder.errors import ChunkRefused
 from onboard_decoder.joint_limiter import Motion
 from onboard_decoder.kinematics import ForwardKinematics
 from onboard_decoder.manifest import Manifest
@@ -39,6 +41,11 @@ class LoopSettings:
 
     every_ticks: int = 8
     ahead_ticks: int = 3
+
+    @property
+    def name(self) -> str:
+        """The rhythm in a few words."""
+        return f'every {self.every_ticks}, used {self.ahead_ticks} later'
 
 
 @dataclass(frozen=True)
@@ -75,9 +82,10 @@ class ClosedLoop:
         self._kinematics = ForwardKinematics(manifest)
         chunks = ChunkSettings()
         period_s = manifest.control_period_s
-        self._buffer = PlanBuffer(len(manifest.joints), period_s, chunks.fade_ticks,
-                                  round(chunks.chunk_max_age_s / period_s))
-        self._tick = 0
+        self._buffer = PlanBuffer(
+            len(manifest.joints), period_s, chunks.fade_ticks,
+            round(chunks.chunk_max_age_s / period_s), Steepest.of(manifest), chunks.fade_share)
+        self._tick, self._horizon = 0, 2
         self._rest = STILL * manifest.column('max_velocity')
         self._now = Target(manifest.home, 0 * manifest.home, 0)
         self._decoded_tick = 0
@@ -120,13 +128,23 @@ class ClosedLoop:
         joints, velocities = self._now.positions.copy(), self._now.velocities.copy()
         if joints[-1] < stop:
             joints[-1], velocities[-1] = stop, 0.0
-        ahead = self._settings.ahead_ticks
+        ahead, played = self._settings.ahead_ticks, self._buffer.played
+        tail = None
+        if played is not None:
+            tail = self._buffer.upcoming(played.consumed, ahead + self._horizon)
         delay_s = (ahead - 1) * self._manifest.control_period_s
-        decoded = self._decoder.decode(step, joints, velocities, delay_s)
-        self._buffer.offer(Chunk(
-            self._tick, self._tick, self._tick + ahead, decoded.positions, self._buffer.epoch))
-        self._decoded_tick, self._remaining_s = self._tick, decoded.remaining_s
-        self._look_at(decoded.positions)
+        self._decoded_tick = self._tick
+        try:
+            decoded = self._decoder.decode(step, joints, velocities, delay_s, (), tail)
+        except ChunkRefused:    # as on the robot: what plays is played on
+            return
+        first, rows = self._tick + ahead, decoded.positions
+        if tail is not None:
+            first, rows = self._tick, np.concatenate([tail[:ahead], rows])
+        self._horizon = len(decoded.positions)
+        self._buffer.offer(Chunk(self._tick, self._tick, first, rows, self._buffer.epoch))
+        self._remaining_s = decoded.remaining_s
+        self._look_at(rows)
 
     def _look_at(self, chunk: Array) -> None:
         """Keep the greatest shares of the limits; chunk (horizon, joints)."""

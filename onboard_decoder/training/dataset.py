@@ -14,7 +14,8 @@ from onboard_decoder.errors import ConfigError
 import torch
 from torch import Tensor
 
-INPUTS = ('skill', 'target', 'gripper', 'speed', 'joints', 'velocities', 'delay', 'latent')
+GIVEN = ('skill', 'target', 'gripper', 'speed', 'joints', 'velocities', 'accelerations', 'delay',
+         'latent')
 LABELS = ('chunk', 'remaining', 'goal')
 
 Batch = Mapping[str, Tensor]
@@ -26,7 +27,7 @@ class DemonstrationsError(ConfigError):
     def __init__(self, folder: Path, problem: str) -> None:
         super().__init__(
             f'demonstrations in {folder}: {problem}; shard_XXXX.npz files with the arrays '
-            f'{", ".join(INPUTS + LABELS)} are needed')
+            f'{", ".join(GIVEN + LABELS)} are needed')
 
 
 def load_demonstrations(folder: Path) -> dict[str, Tensor]:
@@ -38,7 +39,7 @@ def load_demonstrations(folder: Path) -> dict[str, Tensor]:
     paths = sorted(folder.glob('shard_*.npz'))
     if not paths:
         raise DemonstrationsError(folder, 'there is no shard')
-    parts: dict[str, list[Tensor]] = {name: [] for name in INPUTS + LABELS}
+    parts: dict[str, list[Tensor]] = {name: [] for name in GIVEN + LABELS}
     for path in paths:
         with np.load(path, allow_pickle=False) as shard:
             for name, part in parts.items():

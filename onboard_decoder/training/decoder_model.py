@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The onboard decoder: a residual network from one plan step and fresh joints to a chunk.
 
-It predicts where the joints end (a learned inverse kinematics) and writes the chunk as
+It is a flow: it sees a noisy chunk as well and says which chunk that is, so that the robot can
+lead it to what it is playing (``chunk_guidance``). It predicts where the joints end (a learned
+inverse kinematics) and writes the chunk as
 
     joints + (goal - joints) * profile(t) + distance * bend(t)
 
@@ -22,9 +24,12 @@ import torch
 from torch import nn, Tensor
 from torch.nn import functional as F
 
+INPUTS = ('skill', 'target', 'gripper', 'speed', 'joints', 'velocities', 'accelerations', 'known',
+          'delay', 'latent', 'draft', 'tau')
 SKILLS = tuple(skill.value for skill in Skill)
 LOWEST_YAW = -0.9       # [rad] a parallel gripper looks the same after pi: yaw starts here
 REMAINING_CAP_S = 3.0
+NOISE_RAD = 0.3         # deviation of the noise that chunks are drawn from
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class DecoderConfig:
         blocks: how many.
         knots: of the basis of time.
         goal_width: of the inverse kinematics.
+        longest_delay_s: greatest delay in the demonstrations.
     """
 
     horizon: int = 50
@@ -46,6 +52,7 @@ class DecoderConfig:
     blocks: int = 4
     knots: int = 16
     goal_width: int = 160
+    longest_delay_s: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,10 @@ class DecoderModel(nn.Module):
     top_speed: Tensor
     opened: Tensor
     closed: Tensor
+    top_bend: Tensor
+    spread: Tensor
     basis: Tensor
+    to_knots: Tensor
 
     def __init__(self, manifest: Manifest, config: DecoderConfig) -> None:
         super().__init__()
@@ -82,7 +92,9 @@ class DecoderModel(nn.Module):
         self.tool = ToolLayer(manifest.kinematics)
         self.goal = GoalNet(arm, config.goal_width)
         self.latent = nn.Linear(config.latent_size, config.width, bias=False)
-        nn.init.zeros_(self.latent.weight)
+        self.draft = nn.Linear((arm + 1) * config.knots + 2, config.width, bias=False)
+        for layer in (self.latent, self.draft):
+            nn.init.zeros_(layer.weight)
         self.enter = nn.Linear(_feature_count(arm), config.width)
         self.blocks = nn.ModuleList(Block(config.width) for _ in range(config.blocks))
         self.norm = nn.LayerNorm(config.width)
@@ -92,10 +104,13 @@ class DecoderModel(nn.Module):
         self.left = nn.Linear(config.width, 1)
         nn.init.zeros_(self.bend.weight)
         nn.init.zeros_(self.bend.bias)
-        self.register_buffer('basis', spline_basis(config.horizon, config.knots))
+        basis = spline_basis(config.horizon, config.knots)
+        self.register_buffer('basis', basis)
+        self.register_buffer('to_knots', torch.linalg.pinv(basis))
 
     def predict(self, skill: Tensor, target: Tensor, gripper: Tensor, speed: Tensor,
-                joints: Tensor, velocities: Tensor, delay: Tensor, latent: Tensor) -> Prediction:
+                joints: Tensor, velocities: Tensor, accelerations: Tensor, known: Tensor,
+                delay: Tensor, latent: Tensor, draft: Tensor, tau: Tensor) -> Prediction:
         """See `forward`."""
         home = skill[:, SKILLS.index('home'):][:, :1]
         target = _canonical(target) * (1 - home)
@@ -103,9 +118,11 @@ class DecoderModel(nn.Module):
         goal = home * self.home[:-1] + (1 - home) * goal
         features = self._features(skill, target, home, gripper, speed, joints, velocities, delay,
                                   goal)
+        bend = accelerations * known / self.top_bend
+        features = torch.cat([features, bend, torch.tanh(3 * bend), known], dim=1)
         # Normalised, so that a latent of any size weighs what it weighed in training.
         hint = F.layer_norm(latent, (self.config.latent_size,))
-        hidden = self.enter(features) + self.latent(hint)
+        hidden = self.enter(features) + self.latent(hint) + self._seen(draft, tau, joints)
         for block in self.blocks:
             hidden = block(hidden)
         hidden = self.norm(hidden)
@@ -125,7 +142,8 @@ class DecoderModel(nn.Module):
         return Prediction(chunk, remaining, goal)
 
     def forward(self, skill: Tensor, target: Tensor, gripper: Tensor, speed: Tensor,
-                joints: Tensor, velocities: Tensor, delay: Tensor, latent: Tensor
+                joints: Tensor, velocities: Tensor, accelerations: Tensor, known: Tensor,
+                delay: Tensor, latent: Tensor, draft: Tensor, tau: Tensor
                 ) -> tuple[Tensor, Tensor]:
         """Decode.
 
@@ -136,14 +154,19 @@ class DecoderModel(nn.Module):
             speed: share of the speed limits (batch, 1).
             joints: measured [rad], finger last [m] (batch, joints).
             velocities: measured (batch, joints).
+            accelerations: of the arm, where known (batch, joints - 1).
+            known: 1 where the accelerations are, else 0 (batch, 1).
             delay: time until the first action is used [s] (batch, 1).
             latent: from the backbone, zeros where there is none (batch, latent).
+            draft: noisy chunk (batch, horizon, joints).
+            tau: how much of the draft is a chunk, 0 none to 1 all (batch, 1).
 
         Returns:
             chunk (batch, horizon, joints) and remaining (batch, 1) [s].
         """
         prediction = self.predict(
-            skill, target, gripper, speed, joints, velocities, delay, latent)
+            skill, target, gripper, speed, joints, velocities, accelerations, known, delay,
+            latent, draft, tau)
         return prediction.chunk, prediction.remaining
 
     def _constants(self, manifest: Manifest) -> None:
@@ -155,8 +178,19 @@ class DecoderModel(nn.Module):
         self.register_buffer('upper', tensor('upper'))
         self.register_buffer('home', tensor('home'))
         self.register_buffer('top_speed', tensor('max_velocity'))
+        self.register_buffer('top_bend', tensor('max_acceleration')[:-1])
+        spread = torch.full((len(manifest.joints),), NOISE_RAD)
+        spread[-1] = abs(manifest.gripper.open_position - manifest.gripper.closed_position) / 2
+        self.register_buffer('spread', spread)
         self.register_buffer('opened', torch.tensor(manifest.gripper.open_position))
         self.register_buffer('closed', torch.tensor(manifest.gripper.closed_position))
+
+    def _seen(self, draft: Tensor, tau: Tensor, joints: Tensor) -> Tensor:
+        """What a noisy chunk adds to the hidden state (batch, width)."""
+        off = (draft - joints.unsqueeze(1)) / self.spread                     # (batch, h, joints)
+        knots = (off.transpose(1, 2) @ self.to_knots).flatten(1)
+        seen: Tensor = self.draft(torch.cat([knots * tau, tau, tau.square()], dim=1))
+        return seen
 
     def _features(self, skill: Tensor, target: Tensor, home: Tensor, gripper: Tensor,
                   speed: Tensor, joints: Tensor, velocities: Tensor, delay: Tensor, goal: Tensor
@@ -246,4 +280,4 @@ def _canonical(target: Tensor) -> Tensor:
 
 
 def _feature_count(arm: int) -> int:
-    return len(SKILLS) + 3 + 4 + 7 * arm + 6 * 3 + 4 + 7
+    return len(SKILLS) + 3 + 4 + 9 * arm + 6 * 3 + 4 + 7 + 1

@@ -14,8 +14,7 @@ import warnings
 import numpy as np
 from onboard_decoder.errors import ConfigError
 from onboard_decoder.manifest import Manifest
-from onboard_decoder.training.dataset import INPUTS
-from onboard_decoder.training.decoder_model import DecoderModel, SKILLS
+from onboard_decoder.training.decoder_model import DecoderModel, INPUTS, SKILLS
 import onnx
 import onnxruntime
 import torch
@@ -86,8 +85,14 @@ def random_inputs(
         'joints': rng.uniform(manifest.column('lower'), manifest.column('upper'),
                               (count, joints)),
         'velocities': rng.uniform(-1, 1, (count, joints)) * manifest.column('max_velocity'),
+        'accelerations': rng.uniform(-1, 1, (count, joints - 1))
+        * manifest.column('max_acceleration')[:-1],
+        'known': rng.integers(0, 2, (count, 1)),
         'delay': rng.uniform(0, 0.5, (count, 1)),
         'latent': rng.normal(size=(count, model.config.latent_size)) * (seed % 2),
+        'draft': rng.uniform(manifest.column('lower'), manifest.column('upper'),
+                             (count, model.config.horizon, joints)),
+        'tau': rng.random((count, 1)),
     }
     if seed % 4 == 0:   # what a step without target looks like, at rest
         arrays['target'], arrays['velocities'] = 0 * pose, 0 * arrays['joints']
@@ -106,6 +111,8 @@ def _describe(path: Path, model: DecoderModel, manifest: Manifest) -> None:
         'joints': json.dumps(list(manifest.joint_names)),
         'skills': json.dumps(list(SKILLS)),
         'period_s': str(manifest.control_period_s),
+        'spread': json.dumps(model.spread.tolist()),
+        'longest_delay_s': str(model.config.longest_delay_s),
         'horizon': str(model.config.horizon),
         'latent_size': str(model.config.latent_size),
     })

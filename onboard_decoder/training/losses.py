@@ -16,7 +16,7 @@ from torch import Tensor
 
 LEVER = (0.55, 0.55, 0.45, 0.25, 0.25, 0.12)    # [m/rad] how far one radian moves the tool
 PERIOD_S = 0.02
-LATENT_NOISE_SHARE = 0.3
+ALLOWED = 0.9           # share of the acceleration limit that costs nothing
 
 
 @dataclass(frozen=True)
@@ -28,21 +28,30 @@ class Losses:
     finger: Tensor
     remaining: Tensor
     goal: Tensor
+    limit: Tensor
 
     def total(self) -> Tensor:
         """Weighted sum."""
-        return self.arm + 0.5 * self.pace + self.finger + 0.5 * self.remaining + self.goal
+        copied = self.arm + 0.5 * self.pace + self.finger + 0.5 * self.remaining + self.goal
+        return copied + self.limit
 
 
-def losses_of(prediction: Prediction, batch: Batch) -> Losses:
-    """Compare a prediction with the demonstrations of its batch."""
+def losses_of(prediction: Prediction, batch: Batch, bends: Tensor) -> Losses:
+    """Compare a prediction with the demonstrations of its batch.
+
+    ``bends`` are the largest accelerations of the arm (joints - 1,).
+    """
     lever = torch.tensor(LEVER[:prediction.goal.shape[1]])
     way = (batch['goal'] - batch['joints'][:, :-1]) * lever
     speed = batch['velocities'][:, :-1] * lever
     weight = 1 / (0.005 + 0.1 * way.norm(dim=1) + 0.03 * speed.norm(dim=1))    # (batch,)
     error = (prediction.chunk - batch['chunk'])[..., :-1] * lever               # (b, h, arm) [m]
-    rate = error.diff(dim=1) / PERIOD_S
+    # Without delay the state is the row before the first; a step from there counts as well.
+    before = error[:, :1] * (batch['delay'] > 0).unsqueeze(2)
+    rate = torch.cat([before, error], dim=1).diff(dim=1) / PERIOD_S             # (b, h, arm)
     finger = (prediction.chunk - batch['chunk'])[..., -1]
+    bend = prediction.chunk[..., :-1].diff(n=2, dim=1) / PERIOD_S**2 / bends
+    above = (bend.abs() - ALLOWED).clamp(min=0)
     left = prediction.remaining - batch['remaining']
     return Losses(
         arm=(weight * error.norm(dim=2).mean(1)).mean(),
@@ -50,12 +59,5 @@ def losses_of(prediction: Prediction, batch: Batch) -> Losses:
         finger=finger.abs().mean() / 0.01,
         remaining=(left.abs() / (0.08 + batch['remaining'])).mean(),
         goal=((prediction.goal - batch['goal']) * lever).norm(dim=1).mean() / 0.005,
+        limit=above.sum((1, 2)).log1p().mean(),
     )
-
-
-def with_latents(batch: Batch, generator: torch.Generator) -> Batch:
-    """Replace some zero latents by noise, so that a decoder works with and without them."""
-    latent = batch['latent']
-    chosen = torch.rand(len(latent), 1, generator=generator) < LATENT_NOISE_SHARE
-    noise = torch.randn(latent.shape, generator=generator)
-    return {**batch, 'latent': torch.where(chosen, noise, latent)}

@@ -19,32 +19,40 @@ and has never seen a real arm.
 
 - Inputs (float32, batch of one): skill (one-hot of {skills}), target (tool x, y, z [m], yaw [rad]
   in base), gripper (0 closed to 1 open, wanted at the end), speed (share of the speed limits),
-  joints and velocities (manifest order), delay [s] until the first target is used, latent
-  ({latent_size} numbers of the backbone; zeros where there is none).
+  joints and velocities (manifest order), accelerations of the arm and known (1 where they are,
+  else 0), delay [s] until the first target is used, latent ({latent_size} numbers of the backbone;
+  zeros where there is none), draft ({horizon} x {joints}, a noisy chunk), tau (0 noise, 1 chunk).
 - Outputs: chunk ({horizon} x {joints} absolute joint targets, one per {period_s} s; the first is
   to be reached `delay` + one period after the state), remaining [s] until the step is over,
   at most 3.
+- A chunk is drawn by five passes from the same noise each time, and led to the chunk that is being
+  played over its first rows (`chunk_guidance.py`, `takeover.py`).
 - Parameters: {parameters}. Opset {opset}. Greatest difference to torch: {difference:.1e}.
 
 ## Data and training
 
 {samples} samples of the motion expert in `sim/expert.py` (made by `sim/demonstrations.py`): all
 skills, targets anywhere over the table, states on, near and off the expert's motions, changed
-targets, fingers with and without a thing between them. {steps} batches of {batch}, AdamW, seed
-{seed}, {cpu_s:.0f} s of one CPU core. A third of the samples carries noise as latent: the decoder
-neither needs nor follows one yet.
+targets, fingers with and without a thing between them, delays from 0 to 0.5 s. {steps} batches of
+{batch}, AdamW, seed {seed}, {cpu_s:.0f} s of one CPU core. The loss is that of flow matching, in
+terms of the chunk, plus what a chunk asks for beyond 0.9 of the acceleration limits. Accelerations
+are hidden in 4 of 10 samples.
+
+The latent is unused. The demonstrations have none, so a third of the samples carries noise in its
+place: the decoder neither needs nor follows one.
 
 ## Figures
 
-Held-out plans ({sequences} steps of drawn tasks), ideal tracking, decoded every {every} ticks,
-used {ahead} ticks later, through the robot's plan buffer, before any filter:
+Held-out plans ({sequences} steps of drawn tasks), ideal tracking, through the robot's plan buffer,
+before any filter; decoded every so many ticks and used so many ticks later:
 
-| figure | value |
-| --- | --- |
+| figure | {rhythms} |
+| --- | {rules} |
 {figures}
 
 "Over" needs remaining < 0.08 s at rest. Times by the expert's are of whole steps, detection and
-cross-fade included. Limits are those of the manifest, looked at inside each chunk.
+cross-fade included. Limits are those of the manifest, looked at inside each chunk with what is
+being played before it.
 
 ## Limits
 
@@ -57,23 +65,27 @@ no obstacles. Starts far from tool-down (more than about 0.3 rad in a joint) are
     python -m sim.demonstrations runs/demonstrations --manifest {manifest} \\
         --samples {samples} --seed {data_seed}
     python -m onboard_decoder.training runs/demonstrations --robot {robot} \\
-        --out runs/decoder --steps {steps} --batch {batch} --seed {seed}
+        --out runs/decoder --steps {steps} --batch {batch} --rate {rate} --seed {seed}{start}
 """
 
 
-def model_card(manifest: Manifest, about: Mapping[str, Any], figures: Mapping[str, float]) -> str:
+def model_card(
+    manifest: Manifest, about: Mapping[str, Any], figures: Mapping[str, Mapping[str, float]]
+) -> str:
     """Return the card as Markdown.
 
     Args:
         manifest: of the robot.
         about: facts of the file and the training, keys as in the text.
-        figures: from `closed_loop.summary`.
+        figures: from `closed_loop.summary`, by rhythm.
     """
-    rows = '\n'.join(f'| {name} | {value:.4g} |' for name, value in figures.items())
+    columns = list(figures.values())
+    rows = '\n'.join(
+        f'| {name} | {" | ".join(f"{column[name]:.4g}" for column in columns)} |'
+        for name in columns[0])
     return _TEXT.format(
         robot=manifest.name, joints=len(manifest.joints), period_s=manifest.control_period_s,
-        figures=rows, sequences=int(figures['steps']),
+        figures=rows, rhythms=' | '.join(figures), rules=' | '.join('---' for _ in columns),
+        sequences=int(columns[0]['steps']),
         manifest=f'onboard_decoder/robots/{manifest.name}/manifest.yaml',
-        **{'data_seed': 0, **about})
-
-
+        **{'data_seed': 0, 'start': '', **about})

@@ -16,9 +16,11 @@ import time
 from typing import Any
 
 from onboard_decoder.manifest import Manifest
-from onboard_decoder.training.dataset import Batch, draw_batches, INPUTS, load_demonstrations
-from onboard_decoder.training.decoder_model import DecoderConfig, DecoderModel
-from onboard_decoder.training.losses import losses_of, with_latents
+from onboard_decoder.training.dataset import Batch, draw_batches, load_demonstrations
+from onboard_decoder.training.decoder_model import DecoderConfig, DecoderModel, INPUTS
+from onboard_decoder.training.drafts import with_drafts, with_latents
+from onboard_decoder.training.earlier import begin_with
+from onboard_decoder.training.losses import losses_of
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 import torch
 
@@ -50,12 +52,17 @@ class TrainSettings:
 
 
 def train(out: Path, demonstrations: Path, manifest: Manifest, settings: TrainSettings,
-          config: DecoderConfig | None = None) -> DecoderModel:
-    """Train a decoder, or go on where an interrupted run of the same settings stopped."""
+          config: DecoderConfig | None = None, earlier: Path | None = None) -> DecoderModel:
+    """Train a decoder, or go on where an interrupted run of the same settings stopped.
+
+    A new run begins with the weights of an ``earlier`` decoder file, if one is given.
+    """
     torch.set_num_threads(1)
     torch.manual_seed(settings.seed)
     out.mkdir(parents=True, exist_ok=True)
     model = DecoderModel(manifest, config or DecoderConfig())
+    if earlier is not None:
+        begin_with(model, earlier)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=settings.rate, weight_decay=settings.decay, betas=(0.9, 0.98))
     first, spent_s = _resume(out / 'checkpoint.pt', settings, model, optimizer)
@@ -85,9 +92,11 @@ def _learn(model: DecoderModel, optimizer: torch.optim.Optimizer, batch: Batch,
     """Take one step; return the parts of the loss."""
     generator = torch.Generator().manual_seed(settings.seed * 7_919 + step)
     batch = with_latents(batch, generator)
+    batch = with_drafts(batch, model.spread, model.top_bend, generator)
     for group in optimizer.param_groups:
         group['lr'] = settings.rate_at(step)
-    losses = losses_of(model.predict(**{name: batch[name] for name in INPUTS}), batch)
+    prediction = model.predict(**{name: batch[name] for name in INPUTS})
+    losses = losses_of(prediction, batch, model.top_bend)
     optimizer.zero_grad()
     losses.total().backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -113,7 +113,7 @@ class ExpertDecoder:
 
     def decode(
         self, step: PlanStep, joints: np.ndarray, velocities: np.ndarray, delay_s: float,
-        latent: Sequence[float] = (),
+        latent: Sequence[float] = (), tail: np.ndarray | None = None,
     ) -> 'ExpertChunk':
         """Plan from the measured state."""
         target = np.array([*(step.target_in_base_m or (0.3, 0.0, 0.3)), step.tool_yaw_rad])

@@ -21,12 +21,15 @@ class SlowDecoder:
 
     def __init__(self, clock):
         self.clock, self.duration_ns, self.delays_s, self.joints = clock, 0, [], []
+        self.tails, self.meanwhile = [], lambda: None
         self.answer = np.zeros((50, 4))
 
     def decode(self, step, joints, velocities, delay_s, latent=(), tail=None):
         self.clock.advance(self.duration_ns)
         self.delays_s.append(delay_s)
         self.joints.append(joints)
+        self.tails.append(tail)
+        self.meanwhile()
         return Chunk(self.answer, 1.5)
 
 
@@ -89,6 +92,70 @@ def test_where_nothing_plays_no_delay_is_planned(world):
     made(world, 25)
 
     assert world[2].delays_s == [0.0, 0.0]
+
+
+def play(world, first, last):
+    """Consume ticks; return the targets (ticks, joints)."""
+    return np.array([
+        world[-1].sample(tick, Motion.at_rest(np.zeros(4))).positions
+        for tick in range(first, last + 1)
+    ])
+
+
+def test_what_plays_until_a_chunk_is_used_stays_as_it_is(world):
+    """The frozen prefix: those ticks come from the old chunk, exactly, and then the new one."""
+    _, _, decoder, clock, _ = world
+    decoder.answer = 0.01 * np.sin(0.05 * np.arange(50))[:, None] * np.ones(4)
+    old = decoder.answer
+    decoder.duration_ns = 3 * PERIOD_NS + 1
+    made(world)
+    play(world, 11, 20)
+    clock.advance(20 * PERIOD_NS - clock.now_ns())
+    decoder.answer = old[13:14] + 0.01 * np.arange(1, 51)[:, None]
+    made(world, 20)
+
+    rows = play(world, 21, 40)
+
+    assert decoder.delays_s[-1] == pytest.approx(0.06)
+    assert np.array_equal(rows[:3], old[10:13])
+    assert np.allclose(rows[-1], decoder.answer[16], atol=1e-6)
+
+
+def test_a_decoder_is_given_what_plays_from_now_on(world):
+    """Row 0 of the tail is where the joints are led now; where nothing plays there is none."""
+    _, _, decoder, clock, _ = world
+    decoder.answer = 0.001 * np.arange(50)[:, None] * np.ones(4)
+    made(world)
+    play(world, 11, 20)
+    clock.advance(20 * PERIOD_NS - clock.now_ns())
+    made(world, 20)
+
+    assert decoder.tails[0] is None
+    assert np.allclose(decoder.tails[1][20:40], decoder.answer[29:49])  # behind the cross-fade
+    assert np.array_equal(decoder.tails[1][0][:3], decoder.joints[1][:3])
+
+
+def test_a_chunk_that_comes_later_than_was_counted_on_is_played_and_counted(world):
+    """It loses what was consumed, is faded in without a step, and shows as a slow decoder."""
+    _, maker, decoder, clock, buffer = world
+    decoder.answer = 0.01 * np.ones((50, 4))
+    made(world)
+    before = play(world, 11, 20)
+    clock.advance(20 * PERIOD_NS - clock.now_ns())
+    decoder.answer = 0.02 * np.ones((50, 4))
+    decoder.meanwhile = lambda: play(world, 21, 26)
+    made(world, 20)
+    late = maker.late_count, maker.is_slow
+
+    rows = np.concatenate([before, play(world, 27, 60)])
+    decoder.meanwhile = lambda: None
+    clock.advance(60 * PERIOD_NS - clock.now_ns())
+    made(world, 60)
+
+    assert late == (1, True)
+    assert np.abs(np.diff(rows, axis=0)).max() < 0.003
+    assert np.allclose(rows[-1], 0.02)
+    assert (maker.late_count, maker.is_slow) == (1, False)
 
 
 def test_what_was_begun_before_a_stop_is_dropped(world):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 import json
 from pathlib import Path
 
@@ -14,14 +14,18 @@ from onboard_decoder.training.dataset import (
     Batch,
     DemonstrationsError,
     draw_batches,
-    INPUTS,
+    GIVEN,
     load_demonstrations,
 )
 from onboard_decoder.training.decoder_model import DecoderConfig, DecoderModel, spline_basis
+from onboard_decoder.training.drafts import with_drafts
+from onboard_decoder.training.earlier import begin_with, EarlierDecoderError
 from onboard_decoder.training.export import export, random_inputs
+from onboard_decoder.training.losses import losses_of
 from onboard_decoder.training.model_card import model_card
 from onboard_decoder.training.tool_layer import ToolLayer
 from onboard_decoder.training.train import train, TrainSettings
+import onnx
 import pytest
 from sim.arm_geometry import ArmGeometry
 from sim.arm_limits import ArmLimits
@@ -156,6 +160,73 @@ def test_exported_file_computes_the_same_and_says_whose_it_is(tmp_path: Path) ->
     assert str(ROOT).encode() not in path.read_bytes()
 
 
+def test_a_later_decoder_can_begin_with_an_earlier_one(tmp_path: Path) -> None:
+    """Weights are copied by name; other sizes and files without weights are refused."""
+    path, earlier, later = tmp_path / 'decoder.onnx', _model(0), _model(1)
+    export(earlier, MANIFEST, path)
+
+    begin_with(later, path)
+
+    for name, value in earlier.named_parameters():
+        if value.abs().max() > 0:   # the exporter folds layers of zeros away
+            torch.testing.assert_close(dict(later.named_parameters())[name], value, msg=name)
+    wider = DecoderModel(MANIFEST, DecoderConfig(width=16, blocks=1, goal_width=16))
+    with pytest.raises(EarlierDecoderError, match='same sizes'):
+        begin_with(wider, path)
+    with pytest.raises(EarlierDecoderError, match='missing'):
+        begin_with(torch.nn.Linear(2, 2), path)
+
+
+def test_inputs_that_an_earlier_decoder_did_not_have_are_ignored_at_first(tmp_path: Path) -> None:
+    """New columns of a layer begin with zeros, so the decoder begins as good as it was."""
+    path, model = tmp_path / 'layer.onnx', torch.nn.Linear(5, 2)
+    weight = np.arange(6, dtype=np.float32).reshape(2, 3)
+    graph = onnx.helper.make_graph(
+        [], 'layer', [], [], [onnx.numpy_helper.from_array(weight, 'weight')])
+    onnx.save(onnx.helper.make_model(graph), path)
+
+    begin_with(model, path)
+
+    assert np.array_equal(model.weight.detach()[:, :3], weight)
+    assert not model.weight[:, 3:].any()
+
+
+def test_drafts_lie_between_noise_and_chunk(demonstrations: Path) -> None:
+    """At tau 0 a draft says nothing of the chunk; near 1 it is the chunk."""
+    data, model = load_demonstrations(demonstrations), _model()
+    batch = with_drafts(data, model.spread, model.top_bend, torch.Generator().manual_seed(0))
+    tau, off = batch['tau'][:, 0], (batch['draft'] - batch['chunk']) / model.spread
+    start = data['joints'].unsqueeze(1)
+
+    assert 0.15 < (tau == 0).float().mean() < 0.35
+    assert tau.max() < 0.91
+    noise = (batch['draft'] - start)[tau == 0] / model.spread
+    assert noise.std().item() == pytest.approx(1.0, abs=0.03)
+    near = off[tau > 0.8]
+    way = ((data['chunk'] - start) / model.spread)[tau > 0.8]
+    assert (near + 0.2 * way.abs() + 0.2 * 5 > 0).all()
+    hidden = batch['known'][:, 0] == 0
+    assert 0.3 < hidden.float().mean() < 0.5
+    assert not batch['accelerations'][hidden].any()
+
+
+def test_a_chunk_beyond_the_acceleration_limit_costs() -> None:
+    """The same error of position costs more where it asks for more than the arm can do."""
+    model = _model()
+    inputs = random_inputs(model, MANIFEST, 8, seed=1)
+    with torch.no_grad():
+        said = model.predict(**inputs)
+    still = inputs['joints'].unsqueeze(1).expand(-1, 50, -1)
+    batch = {**inputs, 'chunk': still, 'goal': said.goal, 'remaining': said.remaining}
+    rough = still + 0.01 * (torch.arange(50) % 2)[None, :, None]
+
+    calm = losses_of(replace(said, chunk=still + 0.01), batch, model.top_bend)
+    wild = losses_of(replace(said, chunk=rough), batch, model.top_bend)
+
+    assert calm.limit == 0
+    assert wild.limit > 1
+
+
 def test_missing_demonstrations_are_named(tmp_path: Path) -> None:
     """An empty folder and a shard without an array are errors that say so."""
     with pytest.raises(DemonstrationsError, match='no shard'):
@@ -174,7 +245,7 @@ def test_batches_go_over_all_samples_and_can_start_anywhere(demonstrations: Path
 
     assert sorted(torch.cat(epoch).tolist()) == list(range(len(data['skill'])))
     torch.testing.assert_close(late[0], epoch[6])
-    assert set(INPUTS) <= set(data)
+    assert set(GIVEN) <= set(data)
 
 
 def test_the_shipped_decoder_arrives(tmp_path: Path) -> None:
@@ -182,10 +253,11 @@ def test_the_shipped_decoder_arrives(tmp_path: Path) -> None:
     path = tmp_path / 'sequences.npz'
     write_sequences(path, Expert(GEOMETRY, LIMITS), seed=77, count=12)
 
-    results = play_sequences(path, PlanDecoder(MANIFEST), MANIFEST, LoopSettings())
+    results = play_sequences(path, PlanDecoder(MANIFEST), MANIFEST, LoopSettings(15, 1))
     figures = summary(results)
 
     assert figures['step end detected'] > 0.97
+    assert figures['steps above acceleration limit'] < 0.05
     assert figures['tool error at rest p95 [mm]'] < 5.0
     assert figures['finger command right'] > 0.97
     assert figures['ticks with early fingers'] < 0.001
@@ -197,10 +269,13 @@ def test_the_card_has_every_figure() -> None:
     """The model card holds what was measured and how to make the file again."""
     about = {
         'skills': 'reach', 'latent_size': 32, 'horizon': 50, 'parameters': 1, 'opset': 18,
-        'difference': 1e-6, 'samples': 10, 'cpu_s': 1.0, 'every': 8, 'ahead': 3,
-        **asdict(TrainSettings()),
+        'difference': 1e-6, 'samples': 10, 'cpu_s': 1.0, **asdict(TrainSettings()),
     }
-    card = model_card(MANIFEST, about, {'steps': 4.0, 'step end detected': 0.5})
+    figures = {'steps': 4.0, 'step end detected': 0.5}
+    card = model_card(MANIFEST, about, {
+        'every 8, used 3 later': figures, 'every 15, used 1 later': {**figures, 'steps': 5.0}})
 
-    assert '| step end detected | 0.5 |' in card
+    assert '| figure | every 8, used 3 later | every 15, used 1 later |' in card
+    assert '| step end detected | 0.5 | 0.5 |' in card
+    assert '| steps | 4 | 5 |' in card
     assert 'python -m onboard_decoder.training' in card

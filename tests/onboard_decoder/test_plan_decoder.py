@@ -6,12 +6,13 @@ import subprocess
 import sys
 
 import numpy as np
+from onboard_decoder.decoder_file import DecoderFileError
 from onboard_decoder.errors import ChunkRefused, ConfigError, DecoderMismatch
 from onboard_decoder.kinematics import ForwardKinematics
 from onboard_decoder.manifest import Manifest
 from onboard_decoder.manifest_yaml import load_manifest
 from onboard_decoder.plan import PlanStep, Skill
-from onboard_decoder.plan_decoder import DecoderFileError, PlanDecoder
+from onboard_decoder.plan_decoder import PlanDecoder
 import pytest
 
 MANIFEST = load_manifest('tendon_arm')
@@ -148,6 +149,106 @@ def test_a_latent_disturbs_nothing(decoder: PlanDecoder) -> None:
     for latent in latents:
         other = decoder.decode(REACH, MANIFEST.home, REST, 0.04, latent.tolist()).positions
         assert np.abs(other - plain).max() < 0.01
+
+
+def test_the_same_seed_gives_the_same_chunk(decoder: PlanDecoder) -> None:
+    """A chunk is drawn, yet two decoders of one seed agree to the bit, call after call."""
+    tail = decoder.decode(REACH, MANIFEST.home, REST, 0.0).positions
+    given = REACH, tail[0], REST, 0.04, (), tail
+    one, again = decoder.decode(*given), decoder.decode(*given)
+    other = PlanDecoder(MANIFEST).decode(*given)
+
+    assert np.array_equal(one.positions, again.positions)
+    assert np.array_equal(one.positions, other.positions)
+
+
+def test_another_seed_gives_nearly_the_same_chunk(decoder: PlanDecoder) -> None:
+    """The teacher has one answer to a state, and the decoder has learned that."""
+    other = PlanDecoder(MANIFEST, seed=7)
+    chunks = [one.decode(REACH, MANIFEST.home, REST, 0.0).positions for one in (decoder, other)]
+
+    assert np.abs(chunks[0] - chunks[1])[:, :6].max() < 0.01
+
+
+def test_delays_above_the_longest_count_as_that(decoder: PlanDecoder) -> None:
+    """The network is never asked for what it was not trained for; the chunk is played anyway."""
+    longest = decoder.decode(REACH, MANIFEST.home, REST, decoder.longest_delay_s).positions
+
+    beyond = decoder.decode(REACH, MANIFEST.home, REST, 3.0).positions
+
+    assert np.array_equal(beyond, longest)
+
+
+@pytest.mark.parametrize('row', [0, 20, 49])
+@pytest.mark.parametrize('bad', [np.nan, np.inf])
+def test_a_tail_that_is_not_finite_is_refused(
+    decoder: PlanDecoder, bad: float, row: int
+) -> None:
+    """Wherever it is: what is broken is not led on."""
+    tail = np.tile(MANIFEST.home, (50, 1))
+    tail[row, 3] = bad
+
+    with pytest.raises(ChunkRefused, match='not finite'):
+        decoder.decode(REACH, MANIFEST.home, REST, 0.0, (), tail)
+
+
+def changes(count: int) -> list[tuple[PlanStep, PlanStep]]:
+    """Pairs of targets, drawn over the table."""
+    points = np.random.default_rng(4).uniform(
+        (0.33, -0.25, 0.05), (0.6, 0.25, 0.3), (count, 2, 3))
+    return [(PlanStep(Skill.REACH, tuple(a)), PlanStep(Skill.REACH, tuple(b)))
+            for a, b in points]
+
+
+def played(decoder: PlanDecoder, old: PlanStep, new: PlanStep, delay: int,
+           has_tail: bool) -> np.ndarray:
+    """Rows around the moment when a chunk for another target takes over, (rows, joints)."""
+    rows = decoder.decode(old, MANIFEST.home, REST, 0.0).positions
+    at, period_s = 14, MANIFEST.control_period_s
+    speed = (rows[at + 1] - rows[at - 1]) / (2 * period_s)
+    tail = rows[at:] if has_tail else None
+    chunk = decoder.decode(new, rows[at], speed, delay * period_s, (), tail).positions
+    return np.concatenate([rows[:at + delay + 1], chunk])[at + delay - 8:at + delay + 20]
+
+
+def jerk_rms(rows: np.ndarray) -> float:
+    """Over the arm joints [rad/s^3]."""
+    return float(np.sqrt(np.mean((np.diff(rows[:, :6], n=3, axis=0) / 0.02**3) ** 2)))
+
+
+@pytest.mark.parametrize('delay', [0, 2, 8])
+def test_a_new_target_jerks_less_with_the_tail_than_without(
+    decoder: PlanDecoder, delay: int
+) -> None:
+    """Over the seam, averaged over target changes on the way, and by half at least."""
+    pairs = changes(12)
+    led = [jerk_rms(played(decoder, old, new, delay, True)) for old, new in pairs]
+    free = [jerk_rms(played(decoder, old, new, delay, False)) for old, new in pairs]
+
+    assert np.mean(led) < 0.5 * np.mean(free)
+
+
+def test_guidance_holds_the_first_rows_to_the_old_chunk(decoder: PlanDecoder) -> None:
+    """With a longer overlap a chunk for another target stays longer with the old one."""
+    (old, new), = changes(1)
+    tail = decoder.decode(old, MANIFEST.home, REST, 0.0).positions[14:]
+
+    def off(overlap: int) -> float:
+        chunk = PlanDecoder(MANIFEST, overlap_ticks=overlap).decode(
+            new, tail[0], REST, 0.0, (), tail)
+        return float(np.abs(chunk.positions[4] - tail[5])[:6].max())
+
+    assert off(20) < 0.5 * off(0)
+
+
+def test_standing_still_lasts_through_a_hundred_merges(decoder: PlanDecoder) -> None:
+    """HOME at home, each chunk led by the one before: nothing adds up."""
+    rows = np.tile(MANIFEST.home, (60, 1))
+    for _ in range(100):
+        chunk = decoder.decode(PlanStep(Skill.HOME), rows[0], REST, 0.04, (), rows)
+        rows = np.concatenate([rows[:3], chunk.positions])[3:]
+
+    assert np.abs(rows - MANIFEST.home)[:, :6].max() < 1e-3
 
 
 def test_the_robot_needs_no_torch() -> None:
