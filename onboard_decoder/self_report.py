@@ -71,6 +71,7 @@ class SelfReport:
             'observations_refused': self.intake.refused_count,
             **{f'chunks_{name}': n for name, n in self.servo.buffer.counts.items()},
             'decoder_slow': self.maker.slow_count,
+            'decoder_late': self.maker.late_count,
             **{f'filter_{name}': n for name, n in self.servo.filter.counts.items()},
         }
 
