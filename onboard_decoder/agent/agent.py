@@ -118,7 +118,9 @@ class MadeAgent:
 
 def make_agent(needs: AgentNeeds, settings: RobotSettings) -> MadeAgent:
     """Build the agent of the mode that the settings name."""
-    maker = TurnMaker(settings.limits.turn_deadline_s)
+    maker = TurnMaker(
+        settings.limits.turn_deadline_s, lambda: needs.planner.state().quality
+    )
     asker = TurnAsker(
         needs.intake, needs.planner, needs.clock, settings.limits, settings.watchdog, needs.log,
         maker,
