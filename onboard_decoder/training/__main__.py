@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -59,8 +60,7 @@ def make_decoder(
         rhythm.name: summary(play_sequences(sequences, decoder, manifest, rhythm))
         for rhythm in RHYTHMS
     }
-    start = '' if earlier is None else f' --start {earlier.name}'
-    about = {**_facts(model), 'difference': difference, 'start': start,
+    about = {**_facts(model), 'difference': difference, **_beginning(earlier),
              **json.loads((out / 'training.json').read_text())}
     note = demonstrations / 'settings.json'
     if note.exists():
@@ -68,6 +68,17 @@ def make_decoder(
     (out / 'MODEL_CARD.md').write_text(model_card(manifest, about, figures), encoding='utf-8')
     print(json.dumps(figures))
     return figures
+
+
+def _beginning(earlier: Path | None) -> dict[str, str]:
+    """Say what a training began with."""
+    if earlier is None:
+        return {}
+    digest = hashlib.sha256(earlier.read_bytes()).hexdigest()[:16]
+    return {
+        'start': f' --start {earlier.name}',
+        'began': f', begun with the weights of {earlier.name} (SHA-256 {digest}...)',
+    }
 
 
 def _facts(model: DecoderModel) -> dict[str, Any]:

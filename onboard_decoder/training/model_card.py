@@ -34,9 +34,9 @@ and has never seen a real arm.
 {samples} samples of the motion expert in `sim/expert.py` (made by `sim/demonstrations.py`): all
 skills, targets anywhere over the table, states on, near and off the expert's motions, changed
 targets, fingers with and without a thing between them, delays from 0 to 0.5 s. {steps} batches of
-{batch}, AdamW, seed {seed}, {cpu_s:.0f} s of one CPU core. The loss is that of flow matching, in
-terms of the chunk, plus what a chunk asks for beyond 0.9 of the acceleration limits. Accelerations
-are hidden in 4 of 10 samples.
+{batch}, AdamW, seed {seed}, {cpu_s:.0f} s of one CPU core{began}.
+The loss is that of flow matching, in terms of the chunk, plus what a chunk asks for beyond 0.9 of
+the acceleration limits. Accelerations are hidden in 4 of 10 samples.
 
 The latent is unused. The demonstrations have none, so a third of the samples carries noise in its
 place: the decoder neither needs nor follows one.
@@ -59,6 +59,10 @@ being played before it.
 Made for the tool pointing down over x 0.25 to 0.68 m, y -0.34 to 0.34 m, z 0.01 to 0.36 m; a
 target elsewhere gives a motion that is within the joint limits and otherwise meaningless. It knows
 no obstacles. Starts far from tool-down (more than about 0.3 rad in a joint) are rare in the data.
+
+Made to be decoded every 8 ticks or less often. What it is off at the start of a chunk adds up when
+chunks follow each other faster: look at the column of every third tick; at every tick it leaves
+the way. The robot's filter holds whatever a chunk asks for beyond a limit.
 
 ## Reproduce
 
@@ -88,4 +92,4 @@ def model_card(
         figures=rows, rhythms=' | '.join(figures), rules=' | '.join('---' for _ in columns),
         sequences=int(columns[0]['steps']),
         manifest=f'onboard_decoder/robots/{manifest.name}/manifest.yaml',
-        **{'data_seed': 0, 'start': '', **about})
+        **{'data_seed': 0, 'start': '', 'began': '', **about})
