@@ -20,10 +20,11 @@ class ByteCounter:
         self.port = int(self._listener.getsockname()[1])
         self.up = self.down = 0
         self._ends: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._listen, daemon=True)
 
     def __enter__(self) -> 'ByteCounter':
         """Relay."""
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._thread.start()
         return self
 
     def __exit__(
@@ -31,6 +32,9 @@ class ByteCounter:
         trace: TracebackType | None,
     ) -> None:
         """Close all connections."""
+        # Closing alone would not wake the thread that waits for a connection.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
         for end in (self._listener, *self._ends):
             end.close()
 
@@ -38,8 +42,9 @@ class ByteCounter:
         try:
             while True:
                 near, _ = self._listener.accept()
+                self._ends.append(near)
                 far = socket.create_connection(self._target)
-                self._ends += [near, far]
+                self._ends.append(far)
                 for way in ((near, far, 'up'), (far, near, 'down')):
                     threading.Thread(target=self._carry, args=way, daemon=True).start()
         except OSError:
