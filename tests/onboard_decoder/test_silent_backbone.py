@@ -91,24 +91,27 @@ def test_a_silent_backbone_still_answers_the_turn_that_it_has(planner, patient):
     assert isinstance(result_of(pending), TurnAnswer)
 
 
-def test_a_backbone_that_plans_for_long_is_not_silent(planner, patient):
+def test_a_backbone_that_plans_for_long_is_not_silent(planner):
     """A model that stalls keeps its connection; the turn is late, the link is ready."""
     planner.freeze()
-    with Watched(patient) as watched:
-        pending = patient.submit(turn(deadline_s=60.0))
-        time.sleep(2.0)
-        planner.thaw()
-        answer = result_of(pending)
+    settings = LinkSettings(silence_s=1.0, dead_after_s=1.5)  # both are over while it stalls
+    with PlannerClient(planner.address, 'robot-1', MANIFEST, settings) as client:
+        wait_for(lambda: client.state().link is Link.READY)
+        with Watched(client) as watched:
+            pending = client.submit(turn(deadline_s=60.0))
+            time.sleep(3.0)
+            planner.thaw()
+            answer = result_of(pending)
+        wait_for(lambda: (client.state().quality.answer_s or 0.0) >= 2.9)
 
     assert isinstance(answer, TurnAnswer)
     assert watched.links == [Link.READY]
-    assert patient.session_count == 1
-    wait_for(lambda: (patient.state().quality.answer_s or 0.0) >= 1.9)
+    assert client.session_count == 1
 
 
 def test_a_connection_that_stays_silent_is_replaced(planner):
     """Turns on it fail with the reason; the session is resumed on another connection."""
-    settings = LinkSettings(dead_after_s=0.6)
+    settings = LinkSettings(dead_after_s=1.0)
     with PlannerClient(planner.address, 'robot-1', MANIFEST, settings) as client:
         wait_for(lambda: client.state().link is Link.READY)
         planner.hush()
@@ -118,7 +121,7 @@ def test_a_connection_that_stays_silent_is_replaced(planner):
         wait_for(lambda: client.state().link is Link.READY)
 
         assert failure.remedy is Remedy.REOPEN
-        assert 'said nothing for 0.6 s; opening another connection' in failure.message
+        assert 'opening another connection' in failure.message
         assert planner.hellos[-1].session_id == client.state().grant.session_id
         assert isinstance(result_of(client.submit(turn('t2'))), TurnAnswer)
 
@@ -208,7 +211,7 @@ def test_a_turn_without_an_answer_counts_by_its_deadline(planner, patient):
 def test_late_answers_of_an_older_session_are_dropped(planner):
     """A turn of the old connection never answers one of the new, whatever its name."""
     with PlannerClient(
-        planner.address, 'robot-1', MANIFEST, LinkSettings(dead_after_s=0.6)
+        planner.address, 'robot-1', MANIFEST, LinkSettings(dead_after_s=1.0)
     ) as client:
         wait_for(lambda: client.state().link is Link.READY)
         planner.freeze()
