@@ -127,9 +127,12 @@ def test_without_a_link_the_small_planner_answers(world, link):
 def test_with_a_slow_link_both_are_asked_and_the_sure_one_is_taken(world):
     """The small planner does not wait, and the backbone's late answer is dropped."""
     world.cloud.quality, world.cloud.delay_s = LinkQuality(answer_s=2.0), 2.0
-    answer = world.ask()
+    pending = world.submit()
+    answer = world.result(pending)
     assert answer.plan is OWN_PLAN and '2.00 s' in answer.choice.reason
     assert len(world.cloud.turns) == 1
+    world.clock.advance(to_ns(3.0))
+    assert pending.poll() is answer
 
 
 def test_a_turn_that_shows_the_link_is_withdrawn_by_the_next(world):
