@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -63,12 +64,37 @@ def filtered(stream: Stream, settings: ChunkSettings | None = None) -> Array:
     settings = settings or ChunkSettings()
     manifest = swinging_arm()
     buffer = buffer_for(settings, manifest)
-    safety = SafetyFilter(manifest, ForwardKinematics(manifest), settings.follow_gain_per_s)
-    safety.reset(manifest.home)
+    safety = _safety_filter(manifest, settings)
     return np.array([
         safety.step(_target(buffer, stream, tick, safety.motion)).positions[:JOINTS]
         for tick in range(len(stream.wanted))
     ])
+
+
+def behind_filter(rule: Callable[[Stream], Array]) -> Callable[[Stream], Array]:
+    """Return a rule of others with the safety filter behind it: what would reach the arm."""
+    def joined(stream: Stream) -> Array:
+        path, manifest = rule(stream), swinging_arm()
+        speeds = np.gradient(path, PERIOD_S, axis=0)
+        safety = _safety_filter(manifest, ChunkSettings())
+        return np.array([
+            safety.step(_with_fingers(manifest, row, speed)).positions[:JOINTS]
+            for row, speed in zip(path, speeds, strict=True)
+        ])
+
+    return joined
+
+
+def _safety_filter(manifest: Manifest, settings: ChunkSettings) -> SafetyFilter:
+    """Return one that stands at the home pose."""
+    safety = SafetyFilter(manifest, ForwardKinematics(manifest), settings.follow_gain_per_s)
+    safety.reset(manifest.home)
+    return safety
+
+
+def _with_fingers(manifest: Manifest, row: Array, speed: Array) -> Target:
+    finger = manifest.home[manifest.gripper_index]
+    return Target(np.append(row, finger), np.append(speed, 0.0), 0)
 
 
 def _target(buffer: PlanBuffer, stream: Stream, tick: int, led: Motion) -> Target | None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from tendon.bench_seams.measures import reaction_s, Smoothness, smoothness
 from tendon.bench_seams.merges import act, LEROBOT, lerobot, rtc_mask, sync
-from tendon.bench_seams.ours import buffered, filtered
+from tendon.bench_seams.ours import behind_filter, buffered, filtered
 from tendon.bench_seams.replans import replan, Replans, SPREAD_M
 from tendon.bench_seams.stream import change, Stream, swing
 from tendon.provenance import provenance
@@ -30,6 +30,9 @@ RULES: dict[str, Rule] = {
     **{f'lerobot {name}': lerobot(share) for name, share in LEROBOT.items()},
     'ACT': act,
     'RTC, mask alone': rtc_mask,
+    'weighted, our filter': behind_filter(lerobot(LEROBOT['weighted_average'])),
+    'ACT, our filter': behind_filter(act),
+    'RTC mask, our filter': behind_filter(rtc_mask),
     OURS: buffered,
     OURS_FILTERED: filtered,
 }
@@ -38,7 +41,8 @@ KEYS = {
     '': OURS_FILTERED, '_buffer': OURS, '_sync': 'sync', '_lerobot_latest': 'lerobot latest_only',
     '_lerobot_weighted': 'lerobot weighted_average', '_lerobot_average': 'lerobot average',
     '_lerobot_conservative': 'lerobot conservative', '_act': 'ACT',
-    '_rtc_mask': 'RTC, mask alone',
+    '_rtc_mask': 'RTC, mask alone', '_lerobot_weighted_filtered': 'weighted, our filter',
+    '_act_filtered': 'ACT, our filter', '_rtc_mask_filtered': 'RTC mask, our filter',
 }
 
 
@@ -83,9 +87,9 @@ def _named(found: dict[str, Smoothness], ending: str) -> dict[str, float]:
 def _table(title: str) -> Table:
     """Return an empty table with the columns of ``_cells``."""
     table = Table('', title=title, box=SIMPLE_HEAD, caption=(
-        'jerk RMS [rad/s^3]; largest acceleration [rad/s^2]; off: RMS distance to the signal '
-        '[mrad]; step: of the speed at a seam, at most [rad/s]; half: of a sudden change of mind '
-        'is done after [ms]'
+        'jerk: RMS, rad/s^3; acc.: at most, rad/s^2; off: RMS distance to the signal, mrad; '
+        'step: of the speed at a seam, at most, rad/s; half: of a sudden change of mind is done '
+        'after so many ms'
     ))
     for heading in ('jerk', 'acc.', 'off', 'step', 'half'):
         table.add_column(heading, justify='right')
@@ -103,7 +107,7 @@ def _replan_table(replans: dict[str, Replans]) -> Table:
     table = Table(
         'decoder', 'jerk', 'acc.', 'off', box=SIMPLE_HEAD,
         title=f'Replanning in motion, targets that disagree by {1000 * SPREAD_M:.0f} mm',
-        caption='off: a chunk from the one before, where it takes over, RMS [mrad]',
+        caption='off: a chunk from the one before, where it takes over, RMS, mrad',
     )
     for name, result in replans.items():
         table.add_row(
