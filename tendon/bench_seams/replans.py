@@ -80,14 +80,16 @@ class _Asker:
 
     def tick(self, target_m: Array) -> Array:
         """Command one tick, (joints,); the target counts where the decoder is asked now."""
-        if self._tick % self._delay == 0:
-            if self._answer is not None:
-                self._note_seam(self._answer)
-                self._buffer.offer(self._answer)
+        is_due = self._tick % self._delay == 0
+        if is_due and self._answer is not None:
+            self._note_seam(self._answer)
+            self._buffer.offer(self._answer)
+        positions = self._filter.step(
+            self._buffer.sample(self._tick, self._filter.motion)).positions
+        if is_due:
             self._answer = self._asked(target_m)
-        target = self._buffer.sample(self._tick, self._filter.motion)
         self._tick += 1
-        return self._filter.step(target).positions
+        return positions
 
     def _asked(self, target_m: Array) -> Chunk:
         """Return the answer to a question of now; it is there ``delay`` ticks later."""
