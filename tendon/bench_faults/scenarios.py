@@ -46,6 +46,15 @@ class Figures:
     steps: int
     done: bool
 
+    @property
+    def line(self) -> str:
+        """The same for people, in one line."""
+        return (
+            f'found after {self.detect_ms:.0f} ms, at rest after {self.rest_ms:.0f} ms, over '
+            f'after {self.back_ms:.0f} ms, {self.missed} ticks missed, '
+            f'task {"done" if self.done else "not done"}'
+        )
+
 
 @dataclass
 class Bench:

@@ -6,7 +6,6 @@ The transcript's stamps are of the machine's monotonic clock, which every proces
 
 from collections.abc import Callable
 import json
-from pathlib import Path
 import time
 from typing import Any
 
@@ -22,10 +21,18 @@ class Witness:
 
     def __init__(self, robot: LocalRobot) -> None:
         self._robot = robot
+        self._events: list[Event] = []
+        self._read = 0  # bytes of the transcript
 
     def events(self, after_s: float) -> list[Event]:
         """Return the events of the transcript behind a time [s]."""
-        return [event for event in _lines(self._robot.transcript) if event['t_s'] >= after_s]
+        if self._robot.transcript.exists():
+            with self._robot.transcript.open('rb') as file:
+                file.seek(self._read)
+                *lines, rest = file.read().split(b'\n')  # the last line is still being written
+                self._read = file.tell() - len(rest)
+            self._events += [json.loads(line) for line in lines]
+        return [event for event in self._events if event['t_s'] >= after_s]
 
     def fault_s(self, names: tuple[str, ...], after_s: float, limit_s: float = 30.0) -> float:
         """Wait for one of some faults and return when it came [s]. Raises PartNotReady."""
@@ -77,9 +84,3 @@ class Witness:
         if not talk.wait(lambda: 'missed' in talk.diagnostics.get('command loop', {}), 15.0):
             raise PartNotReady('diagnostics of the command loop', 15.0)
         return int(talk.diagnostics['command loop']['missed'])
-
-
-def _lines(path: Path) -> list[Event]:
-    """Return the whole lines of a file that is still being written."""
-    text = path.read_text(encoding='utf-8') if path.exists() else ''
-    return [json.loads(line) for line in text.split('\n')[:-1]]
