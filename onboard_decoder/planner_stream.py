@@ -22,6 +22,8 @@ Result = TurnAnswer | TurnFailure
 MOST_CORRECTIONS = 2
 """How often one turn is sent again because the backbone lacks entries of its history."""
 
+_MOST_PIXELS = 8192  # of an image that a backbone may ask for, to a side
+
 
 class NoWelcome(Exception):
     """The backbone did not answer the hello in time, or not with a welcome."""
@@ -77,7 +79,11 @@ class PlannerStream:
             timer.cancel()
         if first.WhichOneof('message') != 'welcome':
             raise NoWelcome('sent something else than a welcome')
-        self.grant = wire.from_welcome(first.welcome)
+        grant = wire.from_welcome(first.welcome)
+        size = grant.image_width_px, grant.image_height_px
+        if not all(0 < pixels <= _MOST_PIXELS for pixels in size):
+            raise NoWelcome(f'wants images of {size[0]}x{size[1]} px, at most {_MOST_PIXELS} each')
+        self.grant = grant
         if not self.grant.resumed:
             self._history.forget()
         if self.grant.answers_pings:

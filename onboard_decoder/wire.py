@@ -176,6 +176,8 @@ def from_plan(plan: plan_pb2.ActionPlan) -> ActionPlan:
         raise PlanRefused('outcome ask without a question')
     if not all(math.isfinite(value) for value in plan.latent):
         raise PlanRefused('latent is not finite')
+    if not math.isfinite(plan.confidence):
+        raise PlanRefused(f'confidence is {plan.confidence}')
     return ActionPlan(
         outcome=outcome,
         steps=tuple(_step(index, step) for index, step in enumerate(plan.steps)),
@@ -204,8 +206,9 @@ def _step(index: int, step: plan_pb2.PlanStep) -> PlanStep:
         raise PlanRefused(
             f'{where} has gripper_opening {step.gripper_opening} (0..1), speed {step.speed} (0..1]'
         )
-    if not math.isfinite(step.tool_yaw_rad):
-        raise PlanRefused(f'{where} has tool_yaw_rad {step.tool_yaw_rad}')
+    if not all(map(math.isfinite, (step.tool_yaw_rad, step.point.x, step.point.y))):
+        raise PlanRefused(
+            f'{where} has tool_yaw_rad {step.tool_yaw_rad}, point {step.point.x}, {step.point.y}')
     return PlanStep(
         skill=skill,
         target_in_base_m=target,
