@@ -13,11 +13,11 @@ from tendon.bench_transport.peer_environments import how_to_make
 NAMES = ('ours', 'ours_full_size', 'openpi', 'lerobot', 'lerobot_as_shipped')
 KEYS = ('ms_p50', 'ms_p99', 'cpu_ms', 'bytes_up', 'bytes_down')
 _SENDS = {
-    'ours': 'JPEG 128x128, plan back, chunk decoded on board',
-    'ours_full_size': 'JPEG 640x480, plan back, chunk decoded on board',
-    'openpi': 'raw 640x480, chunk back',
-    'lerobot': 'raw 640x480, chunk back, without its pad',
-    'lerobot_as_shipped': 'the same with its pad of 1/30 s',
+    'ours': 'JPEG 128x128',
+    'ours_full_size': 'JPEG 640x480',
+    'openpi': 'raw 640x480',
+    'lerobot': 'raw, no pad',
+    'lerobot_as_shipped': 'raw, pad 1/30 s',
 }
 
 
@@ -60,7 +60,7 @@ def figures(results: Mapping[str, Figures]) -> dict[str, Any]:
 
 def print_table(results: Mapping[str, Figures], console: Console) -> None:
     """Print one line each, and how to install what is missing."""
-    table = Table('', 'p50 ms', 'p99 ms', 'CPU ms', 'bytes up', 'bytes down', 'what travels',
+    table = Table('', 'p50 ms', 'p99 ms', 'CPU ms', 'bytes up', 'bytes down', 'image',
                   title='One 480x640x3 image and 7 floats to a 50x7 chunk, on loopback')
     for name in NAMES:
         result = results.get(name)
