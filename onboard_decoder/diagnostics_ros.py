@@ -66,7 +66,10 @@ def _backbone(node: str, status: RobotStatus, trace: TurnTrace | None) -> Diagno
     level = OK if status.link == 'ready' else ERROR if status.link == 'lost' else WARN
     values: dict[str, object] = {'link': status.link, 'trouble': status.trouble}
     if status.quality is not None:
-        values |= asdict(status.quality)
+        values |= {
+            name: 'unknown' if value is None else round(value, 4)
+            for name, value in asdict(status.quality).items()
+        }
     if status.choice is not None:
         values |= {'plans': status.choice.source.value, 'because': status.choice.reason}
     if trace is not None:
