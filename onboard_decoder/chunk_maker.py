@@ -123,11 +123,15 @@ class ChunkMaker:
         self._buffer.offer(Chunk(
             self._number, tick.number, consumed + ahead, decoded.positions, epoch
         ))
-        self._durations_ns.append(ended_ns - started_ns)
-        self._was_late = played is not None and self._is_behind(consumed + ahead)
-        self.late_count += self._was_late
-        self.slow_count += self._durations_ns[-1] > self._slow_ns
+        self._note(ended_ns - started_ns, played is not None and self._is_behind(consumed + ahead))
         return Made(self._number, decoded.remaining_s, started_ns, ended_ns)
+
+    def _note(self, duration_ns: int, was_late: bool) -> None:
+        """Keep how long a run took and whether its chunk came after its first tick."""
+        self._durations_ns.append(duration_ns)
+        self._was_late = was_late
+        self.late_count += was_late
+        self.slow_count += duration_ns > self._slow_ns
 
     def _state(self, joints: JointState, wanted: Target | Motion) -> tuple[Array, Array]:
         """Return positions and velocities (joints,) to plan from."""

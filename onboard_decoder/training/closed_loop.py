@@ -138,13 +138,12 @@ class ClosedLoop:
             decoded = self._decoder.decode(step, joints, velocities, delay_s, (), tail)
         except ChunkRefused:    # as on the robot: what plays is played on
             return
-        first, rows = self._tick + ahead, decoded.positions
-        if tail is not None:
-            first, rows = self._tick, np.concatenate([tail[:ahead], rows])
+        rows = decoded.positions
         self._horizon = len(decoded.positions)
-        self._buffer.offer(Chunk(self._tick, self._tick, first, rows, self._buffer.epoch))
+        self._buffer.offer(Chunk(
+            self._tick, self._tick, self._tick + ahead, rows, self._buffer.epoch))
         self._remaining_s = decoded.remaining_s
-        self._look_at(rows)
+        self._look_at(rows if tail is None else np.concatenate([tail[:ahead], rows]))
 
     def _look_at(self, chunk: Array) -> None:
         """Keep the greatest shares of the limits; chunk (horizon, joints)."""
