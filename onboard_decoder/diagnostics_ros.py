@@ -15,7 +15,7 @@ from onboard_decoder.latency_budget import TurnTrace
 from onboard_decoder.runtime import Runtime
 from onboard_decoder.status import RobotStatus
 
-_EVERYDAY = ('filter_stopping', 'filter_position')
+_EVERYDAY = ('filter_stopping', 'filter_position', 'chunks_old_epoch', 'chunks_out_of_order')
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
 
 
