@@ -94,7 +94,7 @@ class PlanDecoder:
         latent: Sequence[float] = (),
         tail: Array | None = None,
     ) -> DecodedChunk:
-        """Decode; see ``DecoderPort``. A delay above ``longest_delay_s`` counts as that.
+        """Decode; see ``DecoderPort``. Without a tail at most ``longest_delay_s`` are planned over.
 
         Raises:
           ChunkRefused: a value that goes in or comes out is not finite, or has the wrong width.
@@ -102,9 +102,9 @@ class PlanDecoder:
         _row('delay_s', [delay_s], 1)
         _row('joints', joints, self._joint_count)
         _row('velocities', velocities, self._joint_count)
-        delay_s = min(max(delay_s, 0.0), self.longest_delay_s)
+        delay_s = max(delay_s, 0.0)
         if tail is None:
-            start = without_tail(joints, velocities, delay_s)
+            start = without_tail(joints, velocities, min(delay_s, self.longest_delay_s))
         else:
             start = behind_tail(joints, velocities, delay_s, tail, self._period_s, self.horizon)
         feeds = self._feeds(step, start, latent)

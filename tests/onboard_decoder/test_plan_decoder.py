@@ -179,6 +179,16 @@ def test_delays_above_the_longest_count_as_that(decoder: PlanDecoder) -> None:
     assert np.array_equal(beyond, longest)
 
 
+def test_a_tail_carries_the_state_over_any_delay(decoder: PlanDecoder) -> None:
+    """A second after a tail that has come to rest the chunk begins where it rests."""
+    rest = decoder.decode(REACH, MANIFEST.home, REST, 0.5).positions[-1]
+    tail = np.concatenate([np.linspace(MANIFEST.home, rest, 20), np.tile(rest, (60, 1))])
+
+    chunk = decoder.decode(PlanStep(Skill.HOME), MANIFEST.home, REST, 1.0, (), tail).positions
+
+    assert np.abs(chunk[0] - rest)[:6].max() < 0.002
+
+
 @pytest.mark.parametrize('row', [0, 20, 49])
 @pytest.mark.parametrize('bad', [np.nan, np.inf])
 def test_a_tail_that_is_not_finite_is_refused(
