@@ -215,7 +215,10 @@ def emergency_stop(bench: Bench) -> Figures:
 
     figures = bench.measured(('estop',), press, release)
     stays_at_rest = not figures.done and not bench.senses.is_moving()
-    bench.robot.talk.say(bench.sentence)
+    talk = bench.robot.talk
+    talk.say(bench.sentence)
+    # A status that was under way still tells of the task before.
+    talk.wait(lambda: 'result' in talk.status and talk.status['result'] is None, STEP_S)
     figures.done = bench.is_done() and stays_at_rest
     return figures
 
