@@ -226,7 +226,7 @@ class OffloadSettings(_Checked):
     """Who plans a turn, the backbone or the small planner; see ``fallback.offloading``."""
 
     mode: str = choice(
-        'cloud', ('cloud', 'auto', 'onboard'),
+        'auto', ('cloud', 'auto', 'onboard'),
         'cloud: the backbone alone; auto: the small planner where the link is bad; onboard: the '
         'small planner alone'
     )

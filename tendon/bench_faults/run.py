@@ -56,7 +56,8 @@ def run(
     manifest = load_manifest('tendon_arm')
     with Cable() as cable, local_robot(
         out, Scene(seed, 'put'), checkpoint,
-        parameters={'backbone_address': cable.address}, remaps=RELAYED,
+        # What the robot does without a backbone is measured, not what another planner does.
+        parameters={'backbone_address': cable.address, 'offload.mode': 'cloud'}, remaps=RELAYED,
     ) as robot, Progress(console=console) as progress:
         cable.target = ('127.0.0.1', robot.backbone_port)
         with Senses(manifest) as senses, undisturbed():
