@@ -94,7 +94,7 @@ class PlanDecoder:
         latent: Sequence[float] = (),
         tail: Array | None = None,
     ) -> DecodedChunk:
-        """Decode; see ``DecoderPort``. Without a tail at most ``longest_delay_s`` are planned over.
+        """Decode; see ``DecoderPort``. Without a tail ``longest_delay_s`` is the most.
 
         Raises:
           ChunkRefused: a value that goes in or comes out is not finite, or has the wrong width.
