@@ -70,7 +70,8 @@ class ChunkSettings(_Checked):
         0.7, 0.05, 1.0, 'Share of each limit of a joint that a fade may take; else it lasts longer'
     )
     chunk_max_age_s: float = bounded(
-        0.6, 0.02, 10.0, 'How long a chunk is played where no newer one takes over [s]'
+        0.6, 0.02, 10.0,
+        'How long a chunk is played where no newer one takes over, besides what it took itself [s]'
     )
     finger_off_s: float = bounded(
         0.1, 0.01, 2.0,
