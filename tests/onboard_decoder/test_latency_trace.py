@@ -98,4 +98,6 @@ def test_an_arm_that_does_not_move_ends_the_trace_without_onset(tmp_path):
 
 def test_the_record_says_when_the_backbone_had_the_turn():
     """On the backbone's own clock; whoever draws both machines needs it."""
-    assert trace_of([0, 5 * MS, 6 * MS], backbone_arrived_ns=77).to_record()['backbone_arrived_ns'] == 77
+    trace = trace_of([0, 5 * MS, 6 * MS], backbone_arrived_ns=77)
+
+    assert trace.to_record()['backbone_arrived_ns'] == 77
