@@ -97,7 +97,7 @@ def test_every_make_target_and_launch_file_exists(page):
 def test_every_command_is_in_the_table():
     """The README leaves no command out."""
     text = (ROOT / 'README.md').read_text(encoding='utf-8')
-    rows = set(re.findall(r'^\| `tendon ([\w ]+)` \|', text, re.MULTILINE))
+    rows = set(re.findall(r'^\| `tendon ([\w -]+)` \|', text, re.MULTILINE))
 
     names = set()
     for name, command in COMMANDS.commands.items():
