@@ -11,7 +11,10 @@ import os
 from pathlib import Path
 import signal
 import time
+from typing import Any
 
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
 from std_srvs.srv import Trigger
 from tendon.bench_faults.cable import Cable
 from tendon.bench_faults.senses import Senses, Way
@@ -67,17 +70,27 @@ class Bench:
     sentence: str = field(default='', init=False)
 
     def begin(self) -> None:
-        """Put the things back, give the task, and wait until a later step is in motion."""
+        """Put arm and things back, give the task, and wait until a later step is in motion."""
         talk = self.robot.talk
-        reset = talk.node.create_client(Trigger, 'sim_arm/reset')
-        if not talk.wait(reset.service_is_ready, STEP_S):
-            raise PartNotReady('simulated arm', STEP_S)
-        answered = reset.call_async(Trigger.Request())
-        talk.wait(answered.done, STEP_S)
+        # A robot that is switched on again begins where it finds its arm.
+        self._call(ChangeState, 'onboard_node/change_state', _to(Transition.TRANSITION_DEACTIVATE))
+        self._call(Trigger, 'sim_arm/reset', Trigger.Request())
         talk.wait(lambda: False, 0.5)
+        self._call(ChangeState, 'onboard_node/change_state', _to(Transition.TRANSITION_ACTIVATE))
         self.sentence = str(talk.truth['instruction'])
         talk.say(self.sentence)
         self.wait_for_motion(1)
+
+    def _call(self, kind: Any, name: str, request: Any) -> None:
+        """Call a service and wait for its answer. Raises PartNotReady."""
+        talk = self.robot.talk
+        client = talk.node.create_client(kind, name)
+        if not talk.wait(client.service_is_ready, STEP_S):
+            raise PartNotReady(name, STEP_S)
+        answered = client.call_async(request)
+        if not talk.wait(answered.done, STEP_S) or not answered.result().success:
+            raise PartNotReady(name, STEP_S)
+        talk.node.destroy_client(client)
 
     def wait_for_motion(self, step: int) -> None:
         """Wait until the arm moves in this step or a later one, counted from 0."""
@@ -215,12 +228,19 @@ def emergency_stop(bench: Bench) -> Figures:
 
     figures = bench.measured(('estop',), press, release)
     stays_at_rest = not figures.done and not bench.senses.is_moving()
-    talk = bench.robot.talk
+    talk, now_s = bench.robot.talk, time.monotonic()
     talk.say(bench.sentence)
-    # A status that was under way still tells of the task before.
-    talk.wait(lambda: 'result' in talk.status and talk.status['result'] is None, STEP_S)
-    figures.done = bench.is_done() and stays_at_rest
+
+    def was_asked() -> bool:
+        return any(event['event'] == 'answer' for event in bench.witness.events(now_s))
+
+    # Done means here that it takes the next task: its arm may hide from it what that is about.
+    figures.done = stays_at_rest and talk.wait(was_asked, TASK_S)
     return figures
+
+
+def _to(transition: int) -> Any:
+    return ChangeState.Request(transition=Transition(id=transition))
 
 
 def _times_served(log: Path) -> int:
