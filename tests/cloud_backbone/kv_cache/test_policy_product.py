@@ -33,6 +33,9 @@ def attached(name: str) -> Family:
     """Return a family whose model serves compressed caches."""
     family = make_family(name)
     attach(family.model)
+    inner = getattr(family.model, 'model', family.model)
+    if hasattr(inner, 'rope_deltas'):
+        inner.rope_deltas = None  # Qwen2.5-VL keeps those of the batch before, whoever asked it
     return family
 
 
@@ -140,8 +143,11 @@ def test_prompt_shorter_than_the_window_is_exact(name: str, policy: str) -> None
     library = DynamicCache(config=family.model.config)
     further = [{'input_ids': text(tokens, tokens)} for tokens in (1, 30, 1)]
     for step, inputs in enumerate([family.opening(3), *further]):
+        # An image may be more than an uneven budget leaves its smallest layer.
+        rows = [row for session in cache.sessions for row in session.rows.values()]
+        is_whole = all(row.complete for row in rows)
         got = family(cache, **inputs)
-        if step < 2 and is_raw(policy):
+        if step < 2 and is_raw(policy) and is_whole:
             assert distance(got, family(library, **inputs)) < 1e-5
         assert got.isfinite().all()
     assert cache.get_seq_length() == opening_length(family, 3) + 32
