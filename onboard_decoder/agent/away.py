@@ -27,7 +27,7 @@ class Away:
         ``asks_then`` says that it asks for the next call.
         """
         self._after, self.asks_then = after, asks_then
-        self._runner.start(steps)
+        self._runner.start(steps, is_retreat=True)
         self._log('retreat', skills=[step.skill.value for step in steps])
         self._states.enter(State.RESET)
 

@@ -58,6 +58,7 @@ class StepRunner:
         self.is_carrying = False
         self.failure = ''
         self.has_timed_out = False
+        self._waits_at_first = True
 
     @property
     def step(self) -> PlanStep | None:
@@ -91,11 +92,24 @@ class StepRunner:
             return None
         return max(0.0, self._made.remaining_s - to_s(now_ns - self._made.started_ns))
 
-    def start(self, steps: Sequence[PlanStep], latent: Sequence[float] = ()) -> None:
-        """Begin with the first step at the next ``advance``."""
+    def start(
+        self, steps: Sequence[PlanStep], latent: Sequence[float] = (), is_retreat: bool = False
+    ) -> None:
+        """Begin with the first step at the next ``advance``, or once a step may be begun.
+
+        Args:
+          steps: what to do.
+          latent: from the backbone.
+          is_retreat: the first step leads out of harm's way and waits for nothing.
+        """
+        self._waits_at_first = not is_retreat
         self._steps, self._latent = tuple(steps), tuple(latent)
         self._index, self._fresh, self._made, self.failure = 0, True, None, ''
-        self.has_timed_out = False
+        self.has_timed_out, self._interruption = False, ''
+
+    def interrupt(self, reason: str) -> None:
+        """Let the step that is run fail at the next ``advance``."""
+        self._interruption = reason
 
     def stop(self) -> None:
         """Forget the steps."""
@@ -106,6 +120,8 @@ class StepRunner:
         step = self.step
         if step is None:
             return Progress.ALL_DONE
+        if self._interruption:
+            return self._failed(self._interruption)
         if self._fresh and not self._begin(step, body):
             return Progress.RUNNING
         try:
@@ -116,7 +132,7 @@ class StepRunner:
 
     def _begin(self, step: PlanStep, body: Body) -> bool:
         """Start a step, unless it must wait."""
-        if not body.may_go_on and self._index > 0:
+        if not body.may_go_on and (self._index > 0 or self._waits_at_first):
             return False
         self._fresh, self._started_ns = False, body.now_ns
         self._true_since_ns = self._empty_since_ns = None

@@ -208,7 +208,8 @@ class TaskLoop:
         """Up and home, out of the camera's view, with the gripper as it is if it holds a thing."""
         self._log('retreat', reason=self._last_failure)
         self._acting = Phase.RETREATING
-        self._runner.start(self._motions.retreat(body.joints, self._runner.is_carrying))
+        steps = self._motions.retreat(body.joints, self._runner.is_carrying)
+        self._runner.start(steps, is_retreat=True)
 
     def _end(self, outcome: TaskOutcome, reason: str, now_ns: int) -> None:
         """Remember how it ended and rest."""

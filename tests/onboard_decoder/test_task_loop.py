@@ -174,6 +174,21 @@ def test_a_link_that_breaks_lets_the_step_finish_and_no_other_start(manifest):
     assert world.run().result.outcome is TaskOutcome.DONE
 
 
+def test_a_plan_in_hand_is_not_begun_without_a_server(manifest):
+    """The answer came just before the link went silent: hold, and begin when it speaks again."""
+    world = with_thing(Lockstep(manifest, [put_plan(), DONE]))
+    world.robot.ask('put it there')
+    world.run(lambda robot: bool(world.port.turns))
+    world.port.link = Link.SILENT
+    for _ in range(100):
+        world.step()
+    assert world.robot.status().step_index == 0
+    assert np.ptp(np.array(world.arm.commands), axis=0).max() < 1e-6
+    world.port.link = Link.READY
+
+    assert world.run().result.outcome is TaskOutcome.DONE
+
+
 def test_stop_brakes_and_ends_the_task(manifest):
     """The arm comes to rest; the next instruction works."""
     world = with_thing(Lockstep(manifest, [put_plan(), put_plan(), DONE]))
