@@ -26,6 +26,10 @@ class PaceKeeper:
         # Fingers are kept apart by what they hold; that is no lag.
         self._tolerance[manifest.gripper_index] = np.inf
 
+    def is_behind(self, commanded: Array, measured: Array) -> bool:
+        """Say whether the arm lags so far that it would be waited for, (joints,) each."""
+        return bool((np.abs(measured - commanded) > _FREE * self._tolerance).any())
+
     def pace(self, commanded: Array, measured: Array, heading: Array) -> float:
         """Return how much of a tick may be consumed per tick.
 

@@ -106,6 +106,7 @@ class Robot:
         )
         self._inbox = Inbox()
         self._rest_since_ns: int | None = None
+        self._moved_count = 0
         self.notice = ''
         self.news = news or threading.Event()
 
@@ -192,6 +193,10 @@ class Robot:
             self._rest_since_ns = joints.stamp_ns
         if self._servo.must_brake:
             return
+        if self._servo.moved_count > self._moved_count:
+            self._moved_count = self._servo.moved_count
+            self._log('moved')
+            self._runner.interrupt('the arm was moved meanwhile')
         body = Body(now_ns, joints, motion, tick, self._guard.may_begin_step)
         self._task.think(body, self._rest_since_ns)
         self._servo.follow(self._task.is_moving, self._runner.is_waiting)

@@ -30,6 +30,7 @@ from onboard_decoder.trace_collector import TraceCollector
 Array = NDArray[np.float64]
 
 _DRY_TICKS = 5  # without a target while acting; fewer are the start of a step
+_ARRIVED_S = 0.5  # after so long a brake at rest an arm that follows has come to rest too
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,10 @@ Publish = Callable[[Command], None]
 
 
 class Servo:
-    """One command per tick, from the chunk that is being played or from the brake."""
+    """One command per tick, from the chunk that is being played or from the brake.
+
+    ``moved_count`` is how often the arm was found elsewhere and commands began anew from there.
+    """
 
     def __init__(
         self,
@@ -76,6 +80,9 @@ class Servo:
         self._pace_keeper = PaceKeeper(manifest, settings.lag_s)
         self._consumed = 0.0
         self.pace = 1.0
+        self._arrived_ticks = round(_ARRIVED_S / manifest.control_period_s)
+        self._rested_ticks = 0  # for so many the brake has been over
+        self.moved_count = 0
         self.filter = SafetyFilter(manifest, kinematics, settings.follow_gain_per_s)
         self._dry_ticks = 0
         self.starvation = Starvation()
@@ -90,7 +97,7 @@ class Servo:
         """Command from the next tick on, starting at the measured pose."""
         self.filter.forget()
         self.buffer.clear()
-        self.is_stopped, self._dry_ticks = False, 0
+        self.is_stopped, self._dry_ticks, self._rested_ticks = False, 0, 0
         self.is_active = True
 
     def deactivate(self) -> None:
@@ -126,8 +133,12 @@ class Servo:
         return self._dry_ticks >= _DRY_TICKS
 
     def tick(self) -> Command | None:
-        """Command one period; None while inactive or without fresh joints at the start."""
-        is_start = not self.filter.is_ready
+        """Command one period; None while inactive, or while nobody knows where the arm is.
+
+        That is at the start until there are fresh joints, and after a brake for joints that are
+        still old once it is over.
+        """
+        is_start = not self.filter.is_ready or self._is_elsewhere()
         if not self.is_active or (is_start and not self._start()):
             return None
         number = self.last_tick.number + 1 if self.last_tick else 0
@@ -135,6 +146,8 @@ class Servo:
         must_brake = self.must_brake
         if must_brake:
             self.buffer.clear()  # made from joints that are not to be trusted, or not wanted
+        is_at_rest = must_brake and self.filter.is_at_rest
+        self._rested_ticks = self._rested_ticks + 1 if is_at_rest else 0
         self._keep_pace(last.positions)
         self.last_tick = TickStamp(number, self._clock.now_ns(), self._consumed)
         # The first command of all is the measured pose, whatever there is to play.
@@ -183,8 +196,22 @@ class Servo:
         joints = self._intake.joints
         if joints is None or self._are_joints_stale():
             return False
+        self.moved_count += self.filter.is_ready
         self.filter.reset(joints.positions)
+        self.buffer.clear()
         return True
+
+    def _is_elsewhere(self) -> bool:
+        """True if the arm may be, or is, where no command led it, behind a brake that is over.
+
+        It was moved by hand or sank while its drives had no power, or a simulator began anew. The
+        old pose, commanded further, would then be a jump.
+        """
+        joints = self._intake.joints
+        if self._rested_ticks < self._arrived_ticks or joints is None or self.are_joints_frozen:
+            return False
+        commanded = self.filter.motion.positions
+        return self._are_joints_stale() or self._pace_keeper.is_behind(commanded, joints.positions)
 
     @property
     def must_brake(self) -> bool:

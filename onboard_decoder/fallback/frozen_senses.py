@@ -60,7 +60,9 @@ class FrozenJoints:
         if led_to is None or self._led_from is None:
             self._led_from = led_to
         else:
-            way_s = float(np.max(np.abs(led_to - self._led_from) / self._speeds))
+            # Commands that begin anew at the measured pose lead nowhere, though they jump.
+            way = np.minimum(np.abs(led_to - self._led_from), np.abs(led_to - values))
+            way_s = float(np.max(way / self._speeds))
             self._led_s = max(self._led_s, way_s)
         if joints.stamp_ns > self._stamp_ns:
             self._stamp_ns, self._messages = joints.stamp_ns, self._messages + 1
