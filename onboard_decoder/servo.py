@@ -46,6 +46,11 @@ class Command:
     stop_positions: Array
     stop_s: float
 
+    @classmethod
+    def of(cls, tick: int, motion: Motion, safety: SafetyFilter) -> 'Command':
+        """Return the command of a motion, with the way to stop behind it."""
+        return cls(tick, motion.positions, motion.velocities, *safety.stop)
+
 
 Publish = Callable[[Command], None]
 
@@ -136,7 +141,8 @@ class Servo:
         """Command one period; None while inactive, or while nobody knows where the arm is.
 
         That is at the start until there are fresh joints, and after a brake for joints that are
-        still old once it is over.
+        still old once it is over. What goes wrong inside is raised after the arm was told to
+        brake.
         """
         is_start = not self.filter.is_ready or self._is_elsewhere()
         if not self.is_active or (is_start and not self._start()):
@@ -148,24 +154,34 @@ class Servo:
             self.buffer.clear()  # made from joints that are not to be trusted, or not wanted
         is_at_rest = must_brake and self.filter.is_at_rest
         self._rested_ticks = self._rested_ticks + 1 if is_at_rest else 0
-        self._keep_pace(last.positions)
-        self.last_tick = TickStamp(number, self._clock.now_ns(), self._consumed)
-        # The first command of all is the measured pose, whatever there is to play.
-        target = None if must_brake or is_start else self.buffer.sample(
-            number, last, self._consumed, self.pace
-        )
+        try:
+            self._keep_pace(last.positions)
+            self.last_tick = TickStamp(number, self._clock.now_ns(), self._consumed)
+            # The first command of all is the measured pose, whatever there is to play.
+            target = None if must_brake or is_start else self.buffer.sample(
+                number, last, self._consumed, self.pace
+            )
+            self._note(target, must_brake)
+            motion = self.filter.step(target and self._paced(target, last.positions))
+        except Exception:
+            # Braking needs nothing of what failed, and the arm must not be left in full motion.
+            self.buffer.clear()
+            self._publish(Command.of(number, self.filter.brake(), self.filter))
+            raise
+        filtered_ns = self._clock.now_ns()
+        command = Command.of(number, motion, self.filter)
+        self._publish(command)
+        if target:
+            self._traces.commanded(target.chunk_number, filtered_ns, self._clock.now_ns())
+        return command
+
+    def _note(self, target: Target | None, must_brake: bool) -> None:
+        """Count the ticks without a target, and those that starved."""
         self._dry_ticks = 0 if target else self._dry_ticks + 1
         if must_brake:
             self.starvation.braked()
         else:
             self.starvation.saw(target is not None)
-        motion = self.filter.step(target and self._paced(target, last.positions))
-        filtered_ns = self._clock.now_ns()
-        command = Command(number, motion.positions, motion.velocities, *self.filter.stop)
-        self._publish(command)
-        if target:
-            self._traces.commanded(target.chunk_number, filtered_ns, self._clock.now_ns())
-        return command
 
     def _keep_pace(self, commanded: Array) -> None:
         """Consume a tick, or less of it while the arm is behind; nothing where nothing plays.
