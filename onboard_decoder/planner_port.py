@@ -78,7 +78,8 @@ class PlannerState:
     """Link state, one sentence why, the grant while there is a session, and how good it is.
 
     ``fallback`` is under what turns can be asked while the link is not READY, None where they
-    cannot; ``choice`` is who plans now, None where there is no choice.
+    cannot; ``too_hard`` is an instruction for which it is no help, empty if there is none;
+    ``choice`` is who plans now, None where there is no choice.
     """
 
     link: Link
@@ -87,11 +88,16 @@ class PlannerState:
     quality: LinkQuality | None = None
     fallback: Grant | None = None
     choice: Choice | None = None
+    too_hard: str = ''
 
-    @property
-    def turn_grant(self) -> Grant | None:
-        """Under what a turn can be asked now; None where it cannot."""
-        return self.grant if self.link is Link.READY and self.grant else self.fallback
+    def fallback_for(self, instruction: str) -> Grant | None:
+        """Return under what turns of an instruction can be asked without the link, or None."""
+        return None if instruction and instruction == self.too_hard else self.fallback
+
+    def grant_for(self, instruction: str) -> Grant | None:
+        """Return under what a turn of an instruction can be asked now; None where it cannot."""
+        is_ready = self.link is Link.READY and self.grant is not None
+        return self.grant if is_ready else self.fallback_for(instruction)
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,7 @@ class TurnAsker:
         oldest_ns = min(frame.stamp_ns for frame in self.frames.values())
         if now_ns - oldest_ns > self._stale_ns:
             self._look(now_ns)
-        elif (grant := state.turn_grant) is not None:
+        elif (grant := state.grant_for(self._instruction)) is not None:
             self._submit(grant, joints)
         else:
             self.trouble = state.reason or f'link is {state.link.value}'

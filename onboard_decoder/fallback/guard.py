@@ -103,7 +103,7 @@ class Guard:
             is_decoder_slow=watched.maker.is_slow,
             is_stopped=servo.is_stopped,
             pace=servo.pace,
-            has_fallback=state.fallback is not None,
+            has_fallback=state.fallback_for(watched.made.agent.instruction) is not None,
             plan_wait_ns=None if wanted_ns is None else now_ns - wanted_ns,
             round_trip_s=state.quality.round_trip_s if state.quality else None,
             are_joints_frozen=self._joints.is_frozen,

@@ -45,10 +45,12 @@ class OffloadingPlanner:
     def state(self) -> PlannerState:
         """Return the backbone's link, under what turns can be asked without it, and who plans."""
         state, choice = self.judged()
-        if isinstance(self._own.heard(self._instruction), TooHard):
-            return replace(state, choice=choice)
         fallback = self._own.grant if choice.source is Source.ONBOARD else None
-        return replace(state, choice=choice, fallback=fallback)
+        is_too_hard = isinstance(self._own.heard(self._instruction), TooHard)
+        return replace(
+            state, choice=choice, fallback=fallback,
+            too_hard=self._instruction if is_too_hard else '',
+        )
 
     def judged(self) -> tuple[PlannerState, Choice]:
         """Return the backbone's link and who is to plan."""

@@ -218,13 +218,23 @@ def test_turns_can_be_asked_without_a_link_unless_they_are_too_hard(world):
     """The state offers the small planner's grant only where it could answer."""
     world.submit('stack it')
     world.cloud.link = Link.LOST
-    assert world.planner.state().turn_grant is world.own.grant
+    assert world.planner.state().grant_for('stack it') is world.own.grant
     world.own.verdicts['stack it'] = TooHard('to stack needs the backbone')
-    assert world.planner.state().turn_grant is None
+    assert world.planner.state().grant_for('stack it') is None
     assert world.planner.state().choice.source is Source.ONBOARD
+
+
+def test_what_was_too_hard_keeps_no_other_instruction_from_the_small_planner(world):
+    """A person who hears that stacking needs the backbone says something simpler."""
+    world.own.verdicts['stack it'] = TooHard('to stack needs the backbone')
+    world.ask('stack it')
+    world.cloud.link = Link.LOST
+
+    assert world.planner.state().grant_for('pick up the red cube') is world.own.grant
+    assert world.ask().choice.source is Source.ONBOARD
 
 
 def test_a_good_link_offers_no_fallback(world):
     """What stands in is not mentioned while nobody needs it."""
     assert world.planner.state().fallback is None
-    assert world.planner.state().turn_grant is GRANT
+    assert world.planner.state().grant_for('any') is GRANT
