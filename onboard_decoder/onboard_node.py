@@ -30,6 +30,7 @@ from onboard_decoder.realtime import prepare_process, Priority
 from onboard_decoder.robot_factory import Paths, RobotParts
 from onboard_decoder.runtime import Runtime, RuntimeSettings
 from onboard_decoder.servo import Command
+from onboard_decoder.tls import TlsFiles
 import rclpy
 from rclpy.exceptions import ParameterException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
@@ -82,6 +83,7 @@ class OnboardNode(LifecycleNode):
                 self._monotonic,
                 self._publish_command,
                 self._publish_question,
+                TlsFiles(told.tls_ca, told.tls_certificate, told.tls_key),
             )
         except ConfigError as error:
             self.get_logger().fatal(str(error))

@@ -26,6 +26,9 @@ class NodeParameters:
     robot: str
     robot_id: str
     backbone_address: str
+    tls_ca: str
+    tls_certificate: str
+    tls_key: str
     cache_policy: str
     cache_budget_bytes: int
     command_interface: str
@@ -54,6 +57,11 @@ _DECLARED: dict[str, tuple[Any, str, tuple[float, float] | None]] = {
     'robot': ('tendon_arm', 'Robot that comes with Tendon, or path of a manifest', None),
     'robot_id': ('robot', 'Name of this robot at the backbone, [A-Za-z0-9_.-]', None),
     'backbone_address': ('localhost:50251', 'host:port of the backbone', None),
+    'tls_ca': ('', "PEM file of who may sign the backbone's certificate; empty: plain text",
+               None),
+    'tls_certificate': ('', "PEM file of this robot's certificate, where the backbone wants one",
+                        None),
+    'tls_key': ('', 'PEM file of its private key', None),
     'cache_policy': ('', "Cache policy by name; empty: the backbone's default", None),
     'cache_budget_bytes': (0, "Bytes of the session's cache; 0: the backbone's default",
                            (0, 2**50)),

@@ -22,6 +22,7 @@ from onboard_decoder.recorder import Recorder
 from onboard_decoder.robot import Robot
 from onboard_decoder.runtime import Runtime, RuntimeSettings
 from onboard_decoder.servo import Command
+from onboard_decoder.tls import TlsFiles
 from onboard_decoder.trace_file import TraceFile
 
 log = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class RobotParts:
         clock: Clock,
         publish: Callable[[Command], None],
         say: Callable[[str], None] | None = None,
+        tls: TlsFiles | None = None,
     ) -> 'RobotParts':
         """Load and wire; threads wait for ``runtime.start``, only the link opens at once.
 
@@ -76,18 +78,20 @@ class RobotParts:
           clock: the robot's clock.
           publish: hands a command to the arm.
           say: publishes the agent's question to a person.
+          tls: certificates of the link; plain text where None.
 
         Raises:
           ConfigError: in one sentence, and nothing is left open.
         """
         manifest = load_manifest(robot)
+        credentials = tls.credentials() if tls is not None else None
         decoder = load_decoder(manifest)
         trace_file = TraceFile(paths.latency) if paths.latency else None
         transcript = Transcript(paths.transcript) if paths.transcript else None
         recorder = Recorder(paths.record, clock) if paths.record else None
         planner, news = load_planner(
             manifest, behaviour.offload, clock,
-            lambda: PlannerClient(address, robot_id, manifest, link, clock),
+            lambda: PlannerClient(address, robot_id, manifest, link, clock, credentials),
         )
         made = Robot(
             manifest, planner, decoder, clock, behaviour,

@@ -27,6 +27,7 @@ def run_node(*parameters, code=None):
     ('command_interface:=velocity', 'joint_trajectory, forward_position'),
     ('robot_id:="a robot"', 'robot_id'),
     ('limits.max_attempts:=0', 'limits.max_attempts'),
+    ('tls_ca:=/no/such/file.pem', "tls_ca is '/no/such/file.pem'; it must be a readable PEM file"),
 ])
 def test_a_wrong_parameter_ends_the_node_with_one_sentence(parameter, words):
     """Exit status not 0, and the sentence has the value or the allowed ones."""
