@@ -30,6 +30,12 @@ class DecoderFileError(ConfigError):
             f'decoder {path}: {problem}; it must be an ONNX file with the inputs '
             f'{", ".join(INPUTS)}, made by "python -m onboard_decoder.training"')
 
+    @classmethod
+    def missing(cls, path: Path, robot: str) -> DecoderFileError:
+        """Nobody has trained one for this robot yet, or it lies elsewhere."""
+        return cls(path, f'there is no such file, and {robot} does not move without a decoder of '
+                   f'its own; docs/your_arm.md says how to train one')
+
 
 @dataclass(frozen=True, slots=True)
 class DecoderFacts:
@@ -64,7 +70,7 @@ def open_decoder(file: Path, manifest: Manifest) -> tuple[onnxruntime.InferenceS
       DecoderFileError: unreadable, or no decoder.
       DecoderMismatch: made for another robot, other joints or another control period.
     """
-    session = _open(file)
+    session = _open(file, manifest.name)
     facts = _facts(session, file)
     _check(facts, manifest)
     names = {entry.name for entry in session.get_inputs()}
@@ -73,14 +79,14 @@ def open_decoder(file: Path, manifest: Manifest) -> tuple[onnxruntime.InferenceS
     return session, facts
 
 
-def _open(file: Path) -> onnxruntime.InferenceSession:
+def _open(file: Path, robot: str) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry('session.intra_op.allow_spinning', '0')
     options.add_session_config_entry('session.inter_op.allow_spinning', '0')
     options.log_severity_level = 3
     if not file.is_file():
-        raise DecoderFileError(file, 'there is no such file')
+        raise DecoderFileError.missing(file, robot)
     try:
         return onnxruntime.InferenceSession(
             str(file), options, providers=['CPUExecutionProvider'])
