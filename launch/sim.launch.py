@@ -29,6 +29,10 @@ def generate_launch_description() -> LaunchDescription:
             'arm_params', default_value=PathJoinSubstitution([share, 'config', 'arm.yaml']),
             description='YAML file with the parameters of the simulated arm',
         ),
+        DeclareLaunchArgument(
+            'simulator', default_value='mujoco', choices=['mujoco', 'gazebo'],
+            description='Whose physics and pictures; gazebo: see tendon gazebo-install',
+        ),
         DeclareLaunchArgument('seed', default_value='1', description='Draws scene and task'),
         DeclareLaunchArgument(
             'task', default_value='', choices=['', 'pick', 'put', 'stack', 'push', 'absent'],
@@ -70,6 +74,9 @@ def generate_launch_description() -> LaunchDescription:
             parameters=[
                 LaunchConfiguration('arm_params'),
                 {
+                    'simulator': ParameterValue(
+                        LaunchConfiguration('simulator'), value_type=str
+                    ),
                     'scene_seed': ParameterValue(LaunchConfiguration('seed'), value_type=int),
                     'task': ParameterValue(LaunchConfiguration('task'), value_type=str),
                     'mishap': ParameterValue(LaunchConfiguration('mishap'), value_type=str),

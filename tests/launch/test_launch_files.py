@@ -85,16 +85,20 @@ def test_mode_and_mishap_reach_their_nodes():
     assert (told['mishap'], told['person']) == ('blocked', False)
 
 
-def test_mode_and_mishap_have_the_choices_of_their_nodes():
-    """Launch offers what the nodes take, and nothing else."""
+def test_launch_has_the_choices_of_the_nodes():
+    """Of mode, mishap, simulator and command interface: what the nodes take, nothing else."""
     names = pytest.importorskip('sim.surroundings').NAMES
+    simulators = pytest.importorskip('sim.arm_factory').SIMULATORS
     modes = RobotSettings.__dataclass_fields__['agent'].default_factory
     allowed = modes.__dataclass_fields__['mode'].metadata['allowed']
 
     declared = record(SIM).declared
 
     assert tuple(declared['mode'].choices) == allowed
+    interfaces = pytest.importorskip('onboard_decoder.parameters_ros').COMMAND_INTERFACES
+    assert tuple(declared['command_interface'].choices) == interfaces
     assert tuple(declared['mishap'].choices) == names
+    assert tuple(declared['simulator'].choices) == simulators
 
 
 def test_namespace_holds_for_arm_and_robot():
@@ -107,18 +111,61 @@ def test_namespace_holds_for_arm_and_robot():
 
 def test_image_topic_is_remapped_with_its_compressed_one():
     """One argument moves both transports."""
-    recording = record(ROBOT, image_topic='wrist/color/image_raw')
+    moved = record(ROBOT, image_topic='wrist/color/image_raw').process('onboard_node').remappings
 
-    assert recording.process('onboard_node').remappings == {
-        'camera/image_raw': 'wrist/color/image_raw',
-        'camera/image_raw/compressed': 'wrist/color/image_raw/compressed',
-    }
+    assert moved['camera/image_raw'] == 'wrist/color/image_raw'
+    assert moved['camera/image_raw/compressed'] == 'wrist/color/image_raw/compressed'
+
+
+@pytest.mark.parametrize(('argument', 'topic', 'there'), [
+    ({'joint_states_topic': '/joint_states'}, 'joint_states', '/joint_states'),
+    ({'joint_trajectory_controller': 'scaled_joint_trajectory_controller'},
+     'joint_trajectory_controller/joint_trajectory',
+     'scaled_joint_trajectory_controller/joint_trajectory'),
+    ({'joint_trajectory_topic': 'arm/commands'},
+     'joint_trajectory_controller/joint_trajectory', 'arm/commands'),
+    ({'forward_position_controller': 'arm_controller'},
+     'forward_position_controller/commands', 'arm_controller/commands'),
+    ({'commands_topic': '/arm/position'}, 'forward_position_controller/commands', '/arm/position'),
+], ids=str)
+def test_each_topic_of_an_arm_can_be_told(argument, topic, there):
+    """By the controller's name or by the whole topic; the others stay where they are."""
+    usual = record(ROBOT).process('onboard_node').remappings
+
+    assert all(old == new for old, new in usual.items())
+    assert record(ROBOT, **argument).process('onboard_node').remappings == {**usual, topic: there}
+
+
+def test_only_topics_of_the_node_are_remapped():
+    """A remapping of a topic that nobody has would be lost without a word."""
+    source = (ROOT / 'onboard_decoder' / 'onboard_node.py').read_text(encoding='utf-8')
+
+    for topic in record(ROBOT).process('onboard_node').remappings:
+        assert f"'{topic.removesuffix('/compressed')}'" in source, topic
+
+
+def test_launch_leaves_the_certificates_to_the_parameter_file():
+    """An argument with an empty default would turn TLS off again behind the file's back."""
+    files, told = record(ROBOT).process('onboard_node').parameters
+
+    assert {'tls_ca', 'tls_certificate', 'tls_key'} <= set(parameters_in(files.name)) - set(told)
+
+
+@pytest.mark.parametrize('simulator', ['mujoco', 'gazebo'])
+def test_the_simulator_is_one_argument(simulator):
+    """The same three processes; the arm's node knows both."""
+    recording = record(SIM, simulator=simulator)
+
+    assert recording.process('sim_arm').parameters[1]['simulator'] == simulator
+    assert {process.name for process in recording.processes} == {
+        'backbone', 'sim_arm', 'onboard_node'}
+    assert record(SIM).process('sim_arm').parameters[1]['simulator'] == 'mujoco'
 
 
 @pytest.mark.parametrize(('path', 'argument'), [
     (SIM, {'mode': 'think'}), (SIM, {'mishap': 'quake'}), (ROBOT, {'mode': 'think'}),
-    (SIM, {'task': 'juggle'}), (SIM, {'start_backbone': 'perhaps'}), (SIM, {'seed': 'seven'}),
-    (ROBOT, {'command_interface': 'velocity'}),
+    (SIM, {'task': 'juggle'}), (SIM, {'simulator': 'chess'}), (SIM, {'seed': 'seven'}),
+    (SIM, {'start_backbone': 'perhaps'}), (ROBOT, {'command_interface': 'velocity'}),
 ], ids=str)
 def test_a_value_that_cannot_be_is_refused(path, argument):
     """Choices and types are checked before anything starts."""
