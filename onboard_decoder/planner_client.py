@@ -8,6 +8,7 @@ See ``planner_port`` for what callers may rely on.
 """
 
 from dataclasses import dataclass, replace
+import logging
 import threading
 import time
 
@@ -31,6 +32,8 @@ from onboard_decoder.planner_port import (
 from onboard_decoder.planner_stream import AskedTurn, NoWelcome, PlannerStream
 from protos import planner_pb2_grpc
 from protos.protocol import CLIENT_OPTIONS, ROBOT_ID
+
+log = logging.getLogger(__name__)
 
 # Channels to the same address share connections unless told not to; an old connection that waits
 # for its next retransmission would delay the new session by seconds.
@@ -163,16 +166,23 @@ class PlannerClient:
     def _beat(self) -> None:
         """Ping, listen for silence, and give up on a connection that stays silent."""
         while not self._closed.wait(self._settings.silence_check_s):
-            stream, before = self._stream, self.state().link
-            if stream is not None:
-                stream.beat()
-                if stream.silent_s > self._settings.dead_after_s:
-                    stream.end(f'backbone at {self._address} said nothing for '
-                               f'{stream.silent_s:.1f} s; opening another connection')
-            waiting_ns = stream.waiting_ns() if stream is not None else 0
-            self._quality = self._meter.quality(time.monotonic_ns(), waiting_ns)
-            if self.state().link is not before:
-                self.news.set()
+            try:
+                self._beat_once()
+            except Exception:
+                # A thread that ended would leave a dead connection unseen for ever.
+                log.exception('a ping failed')
+
+    def _beat_once(self) -> None:
+        stream, before = self._stream, self.state().link
+        if stream is not None:
+            stream.beat()
+            if stream.silent_s > self._settings.dead_after_s:
+                stream.end(f'backbone at {self._address} said nothing for '
+                           f'{stream.silent_s:.1f} s; opening another connection')
+        waiting_ns = stream.waiting_ns() if stream is not None else 0
+        self._quality = self._meter.quality(time.monotonic_ns(), waiting_ns)
+        if self.state().link is not before:
+            self.news.set()
 
     def _run(self) -> None:
         """Open streams, one after the other, until closed."""
@@ -219,6 +229,9 @@ class PlannerClient:
             reason = LinkReason(ended) if ended else explain(error, self._address)
         except ValueError as error:  # the channel was closed in this moment
             reason = LinkReason(str(error))
+        except Exception as error:  # a thread that ended would never connect again
+            log.exception('the stream to %s failed', self._address)
+            reason = LinkReason(f'the stream to {self._address} failed: {error!r}; see the log')
         finally:
             self._stream = None
             if stream is not None:

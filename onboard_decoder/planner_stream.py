@@ -125,6 +125,8 @@ class PlannerStream:
         asked.began_ns = self._real_clock.now_ns()
         self._asked[turn.turn_id] = asked
         self._send(asked, self.grant)
+        if self.why_ended:  # in this moment, perhaps after its turns were failed
+            self._break(turn.turn_id)
         return asked
 
     def _send(self, asked: 'AskedTurn', grant: Grant) -> None:
@@ -165,9 +167,14 @@ class PlannerStream:
         self._outgoing.put(None)
         self._call.cancel()
         for turn_id in list(self._asked):
-            asked = self._asked.pop(turn_id, None)
-            if asked is not None:
-                asked.settle(TurnFailure(turn_id, 'link_broken', why, Remedy.REOPEN))
+            self._break(turn_id)
+
+    def _break(self, turn_id: str) -> None:
+        """Let a turn fail that will not be answered any more."""
+        asked = self._asked.pop(turn_id, None)
+        if asked is not None:
+            asked.settle(
+                TurnFailure(turn_id, 'link_broken', self.why_ended, Remedy.REOPEN))
 
     def _taken(self, answer: planner_pb2.TurnAnswer) -> Result | None:
         """Give an answer to its turn; drop what is late or of another epoch."""
