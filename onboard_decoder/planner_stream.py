@@ -189,10 +189,10 @@ class PlannerStream:
             asked.corrections += 1
             self._send(asked, self.grant)
             return None
-        self._asked.pop(answer.turn_id, None)
         now_ns = self._real_clock.now_ns()
         self._meter.answer(now_ns, now_ns - asked.began_ns)
         result = wire.from_answer(answer, asked.sent_ns, received_ns)
+        self._asked.pop(answer.turn_id, None)
         if isinstance(result, TurnAnswer):
             self._history.learn(asked.missing, result.known_entries)
         asked.settle(result)

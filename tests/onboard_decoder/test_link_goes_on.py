@@ -48,6 +48,7 @@ def test_an_answer_that_cannot_be_read_ends_the_stream_and_not_the_link(client, 
     wait_for(lambda: client.session_count == 2)
 
     assert isinstance(failure, TurnFailure)
+    assert failure.reason == 'link_broken'
     assert isinstance(result_of(client.submit(turn('t2'))), TurnAnswer)
 
 
