@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from onboard_decoder.clock import Clock, to_ns
+from onboard_decoder.clock import Clock, to_ns, to_s
 from onboard_decoder.errors import ImageRefused, JointsRefused
 from onboard_decoder.image_codec import check_size, Image
 from onboard_decoder.manifest import Manifest
 
 Array = NDArray[np.float64]
+
+_MOST_AHEAD_S = 0.1  # of the clock; two processes read it at different moments
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class ObservationIntake:
           JointsRefused: and the message is dropped.
         """
         try:
+            self._check_stamp(JointsRefused, stamp_s)
             joints = self._read(stamp_s, names, positions, velocities)
         except JointsRefused:
             self.refused_count += 1
@@ -82,6 +85,7 @@ class ObservationIntake:
             if camera not in known:
                 raise ImageRefused(f'camera {camera!r} is unknown; cameras are {", ".join(known)}')
             check_size(rgb, known[camera])
+            self._check_stamp(ImageRefused, stamp_s)
         except ImageRefused:
             self.refused_count += 1
             raise
@@ -130,6 +134,17 @@ class ObservationIntake:
         if not np.isfinite(speeds).all():
             speeds = self._estimated(stamp_ns, measured)
         return JointState(stamp_ns, measured, speeds)
+
+    def _check_stamp(
+        self, refused: type[JointsRefused] | type[ImageRefused], stamp_s: float
+    ) -> None:
+        """Refuse a stamp of another clock: what lies ahead would count as fresh for ever."""
+        ahead_s = stamp_s - to_s(self._clock.now_ns())
+        if not ahead_s <= _MOST_AHEAD_S:
+            raise refused(
+                f'a stamp lies {ahead_s:.1f} s ahead of the robot\'s clock; it must be the time '
+                f'of the measurement on that clock'
+            )
 
     def _check(self, measured: Array) -> None:
         """Refuse NaN and values that can only be in another unit."""

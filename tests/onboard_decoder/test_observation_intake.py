@@ -108,3 +108,16 @@ def test_bad_images_are_refused(intake, camera, image, words):
         intake.take_image(camera, 1.0, image)
 
     assert not intake.frames
+
+
+@pytest.mark.parametrize('stamp_s', [10.2, 15.0, 1.7e9, float('nan')])
+def test_stamps_of_another_clock_are_refused(intake, stamp_s):
+    """Joints of the future would never be old: nobody would see that their driver is dead."""
+    with pytest.raises(JointsRefused, match="ahead of the robot's clock"):
+        intake.take_joints(stamp_s, NAMES, MANIFEST.home)
+    with pytest.raises(ImageRefused, match="ahead of the robot's clock"):
+        intake.take_image(MANIFEST.cameras[0].name, stamp_s, IMAGE)
+
+    assert intake.joints is None and not intake.frames
+    intake.take_joints(10.05, NAMES, MANIFEST.home)
+    assert intake.joints is not None
