@@ -142,7 +142,7 @@ class ObservationIntake:
         ahead_s = stamp_s - to_s(self._clock.now_ns())
         if not ahead_s <= _MOST_AHEAD_S:
             raise refused(
-                f'a stamp lies {ahead_s:.1f} s ahead of the robot\'s clock; it must be the time '
+                f"a stamp lies {ahead_s:.1f} s ahead of the robot's clock; it must be the time "
                 f'of the measurement on that clock'
             )
 
