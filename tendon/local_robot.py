@@ -8,6 +8,7 @@ about what they are then asked to do.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+import json
 import os
 from pathlib import Path
 
@@ -122,5 +123,7 @@ def _arguments(parameters: dict[str, str | float | int]) -> list[str]:
     arguments = ['--ros-args']
     for name, value in parameters.items():
         if value != '':
-            arguments += ['-p', f'{name}:={value}']
+            # Quoted, since YAML reads a bare off as false.
+            written = json.dumps(value) if isinstance(value, str) else value
+            arguments += ['-p', f'{name}:={written}']
     return arguments

@@ -24,6 +24,10 @@ pytestmark = [
     ),
 ]
 REACT: dict[str, str | float | int] = {'agent.mode': 'react', 'status_rate_hz': 50.0}
+# Else the small planner would finish the task, and thoughts would be over before one could see.
+CLOUD_ONLY: dict[str, str | float | int] = {
+    'offload.mode': 'cloud', 'agent.plan_ahead': 'off',
+}
 SEED = 7
 LOW_SEED = 12
 TASK_S = 220.0
@@ -105,7 +109,7 @@ def test_a_backbone_killed_in_a_thought_goes_on_with_the_task(
     """The loop does not notice, the status says why; what is on the disk is taken up if whole."""
     folder = tmp_path / 'state'
     with local_robot(
-        tmp_path, Scene(SEED, 'put'), None, REACT, {'state_dir': folder}
+        tmp_path, Scene(SEED, 'put'), None, REACT | CLOUD_ONLY, {'state_dir': folder}
     ) as robot:
         talk, sentence = robot.talk, begin(robot)
         calm = ticks(robot)
