@@ -194,6 +194,8 @@ class PlanAhead:
             return 'done is decided at rest'
         if recall is not None and (sent is None or not _agree(sent, recall(body.joints))):
             return 'something else has happened'
+        if not _are_in_image(plan):
+            return 'where in the image a target lies was not said'
         points = tuple(dict.fromkeys(step.point for step in plan.steps if step.point))
         for joints in (ahead.joints, body.joints):
             if joints is None or len(self._sight.visible(points, joints)) < len(points):
@@ -227,6 +229,16 @@ class PlanAhead:
 def _is_same(one: Question, other: Question) -> bool:
     """True if the words agree, and both rest on a memory or neither does."""
     return one.instruction == other.instruction and (one.recall is None) == (other.recall is None)
+
+
+def _are_in_image(plan: ActionPlan) -> bool:
+    """True if every target lies at a point of the image, or above one that does."""
+    targets = [step for step in plan.steps if step.target_in_base_m is not None]
+    above = {step.target_in_base_m[:2] for step in targets if step.target_in_base_m and step.point}
+    return all(
+        step.point or (step.target_in_base_m and step.target_in_base_m[:2] in above)
+        for step in targets
+    )
 
 
 def _agree(sent: TaskMemory, now: TaskMemory) -> bool:

@@ -50,9 +50,9 @@ def place(x=0.4, y=-0.2, tool=Tool.PLACE, manner=Manner.NORMAL):
 def push():
     """Reach, reach down, push, lift, home."""
     return ActionPlan(Outcome.STEPS, (
-        PlanStep(Skill.REACH, (0.3, 0.1, 0.2), gripper_opening=0.0),
-        PlanStep(Skill.REACH, (0.3, 0.1, 0.03), gripper_opening=0.0),
-        PlanStep(Skill.PUSH, (0.5, 0.1, 0.03), gripper_opening=0.0),
+        PlanStep(Skill.REACH, (0.3, 0.1, 0.2), gripper_opening=0.0, point=(0.3, 0.3)),
+        PlanStep(Skill.REACH, (0.3, 0.1, 0.03), gripper_opening=0.0, point=(0.3, 0.3)),
+        PlanStep(Skill.PUSH, (0.5, 0.1, 0.03), gripper_opening=0.0, point=(0.3, 0.3)),
         PlanStep(Skill.LIFT, (0.5, 0.1, 0.2), gripper_opening=0.0),
         PlanStep(Skill.HOME),
     ), call=ToolCall(Tool.PUSH, 'red cube', 'blue ball'))

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+from dataclasses import replace
 import random
 
 import numpy as np
@@ -223,9 +224,22 @@ def test_off_asks_only_about_a_resting_arm(manifest):
     assert not world.events('ahead')
 
 
-@pytest.mark.parametrize(('answer', 'is_used'), [(put_plan(), True), (SEEN_DONE, False)])
+def put_plan_in_image():
+    """A plan that says where its targets are in the image."""
+    return replace(put_plan(), steps=tuple(
+        replace(step, point=(0.5, 0.5)) if step.target_in_base_m else step
+        for step in put_plan().steps
+    ))
+
+
+@pytest.mark.parametrize(('answer', 'is_used'), [
+    (put_plan_in_image(), True), (SEEN_DONE, False), (put_plan(), False),
+], ids=['plan', 'done', 'plan without points'])
 def test_mode_plan_asks_on_the_way_home_from_a_failure(manifest, answer, is_used):
-    """Another plan is begun with at once; that all is done is seen at rest."""
+    """Another plan is begun with at once; that all is done is seen at rest.
+
+    So is where a thing lies now, for a plan that does not say where it was seen.
+    """
     world = Lockstep(manifest, [put_plan(), answer], RobotSettings(), delay_s=0.16)
     world.robot.ask(PUT)
     world.run(lambda robot: robot.status().phase == 'retreating')
