@@ -105,10 +105,17 @@ class OnboardPlanner:
         """Do one job after the other until closed."""
         while (job := self._jobs.get()) is not None:
             if isinstance(job, str):
-                self._hear(job)
+                self._listened(job)
             elif job.is_wanted:
                 job.settle(self._answered(job))
                 self.news.set()
+
+    def _listened(self, instruction: str) -> None:
+        """Hear an instruction; where that fails its turns will say so, not the thread's end."""
+        try:
+            self._hear(instruction)
+        except Exception:
+            log.exception('the onboard planner could not hear %r', instruction)
 
     def _hear(self, instruction: str) -> Request | TooHard:
         if instruction not in self._heard:

@@ -245,6 +245,27 @@ def test_bad_turns_fail_and_the_next_is_answered(planner, free_things):
     assert isinstance(ask(planner, text, picture), TurnAnswer)
 
 
+def test_an_error_while_it_listens_does_not_silence_it(model, free_things, monkeypatch):
+    """The turn that follows is answered, or fails with a reason; the thread lives."""
+    planner = OnboardPlanner(MANIFEST, model, MonotonicClock(), 0.85)
+    thing, picture = free_things[0]
+    text = f'pick up the {thing.colour} {thing.kind}'
+    failed = threading.Event()
+
+    def failing(instruction):
+        failed.set()
+        raise RuntimeError('nobody has thought of it')
+
+    with monkeypatch.context() as patch:
+        patch.setattr(planner._planner, 'request', failing)
+        planner.listen(text)
+        assert failed.wait(20)
+        assert ask(planner, text, picture).reason == 'failed'
+
+    assert isinstance(ask(planner, text, picture), TurnAnswer)
+    planner.close()
+
+
 def test_submitting_does_not_wait_and_a_late_result_is_dropped(model, free_things):
     """The plan is made in another thread; after the deadline it is a failure for ever."""
     clock = ManualClock(to_ns(1.0))
