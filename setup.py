@@ -60,6 +60,7 @@ EXTRAS = {
     'peers': ['accelerate>=1,<2', 'gguf>=0.10,<1', 'xllamacpp>=2026.10'],
     'test': [
         'buf-bin>=1.50,<2',
+        'colcon-common-extensions>=0.3,<1',
         'grpcio-tools>=1.85.1,<2',
         'hypothesis>=6.100,<7',
         'import-linter>=2.3,<3',
