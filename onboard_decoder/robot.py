@@ -231,7 +231,10 @@ class Robot:
         """Give an event to every sink."""
         event = {'t_s': round(to_s(self._clock.now_ns()), 6), 'event': kind, **fields}
         for sink in self._sinks:
-            sink.write(event)
+            try:
+                sink.write(event)
+            except OSError as error:  # a full disk is no reason to stop the arm
+                self.notice = f'event {kind} was not recorded: {error}'
 
     @property
     def wants_image(self) -> bool:

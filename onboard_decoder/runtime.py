@@ -126,6 +126,9 @@ class Runtime:
         for trace in self.robot.take_traces():
             self.last_trace = trace
             if self._trace_file is not None:
-                self._trace_file.write(trace)
+                try:
+                    self._trace_file.write(trace)
+                except OSError as error:  # a full disk is no reason to stop the arm
+                    self.robot.notice = f'trace {trace.turn_id} was not recorded: {error}'
             if self._recorder is not None:
                 self._recorder.latency(trace.to_record())

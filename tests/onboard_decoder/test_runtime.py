@@ -2,6 +2,7 @@
 import json
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 from onboard_decoder.clock import MonotonicClock
@@ -123,3 +124,19 @@ def test_an_agent_that_fails_brakes_the_arm_and_is_reported_once(live, caplog):
     assert live.robot.result.outcome.value == 'stopped'
     assert live.runtime.loop.statistics().error_count == 0
     assert len([record for record in caplog.records if record.exc_info]) == 1
+
+
+def test_a_full_disk_stops_no_task(live):
+    """What cannot be recorded is said in the status; the arm goes on."""
+    def write(record):
+        raise OSError(28, 'No space left on device')
+
+    live.robot._sinks = (*live.robot._sinks, SimpleNamespace(write=write))
+    live.runtime._trace_file.write = write
+    live.runtime.activate()
+    live.robot.ask('pick it')
+    live.wait(lambda: live.robot.result is not None)
+
+    assert live.robot.result.outcome.value == 'done'
+    assert 'was not recorded: [Errno 28] No space left' in live.robot.notice
+    assert live.runtime.error_count == 0
