@@ -4,15 +4,23 @@
 from dataclasses import replace
 from math import pi
 from pathlib import Path
+import time
 
 import numpy as np
 from onboard_decoder.decoder_file import DecoderFileError
 from onboard_decoder.kinematics import ForwardKinematics
 from onboard_decoder.manifest import Kinematics, Transform
 from onboard_decoder.manifest_yaml import load_manifest
+from onboard_decoder.plan import PlanStep, Skill
+from onboard_decoder.planner_client import PlannerClient
+from onboard_decoder.planner_port import Link
 from onboard_decoder.robot_factory import load_decoder
 import pytest
 
+from tests.fakes.backbone_server import BackboneServer
+from tests.fakes.scripted_backbone import ScriptedBackbone
+
+TIMEOUT_S = 30.0
 FOLDER = Path(__file__).resolve().parents[2] / 'config' / 'robots'
 NAMES = ('fr3', 'so101', 'ur5e')
 ROBOTS = {name: load_manifest(FOLDER / f'{name}.yaml') for name in NAMES}
@@ -162,3 +170,37 @@ def test_without_a_decoder_it_stops_and_says_how_to_train_one(name):
     assert f'{name} does not move without a decoder of its own' in str(caught.value)
     assert 'docs/your_arm.md' in str(caught.value)
     assert 'python -m onboard_decoder.training' in str(caught.value)
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_a_decoder_can_be_made_for_it(name, tmp_path):
+    """Five, six or seven joints, a gripper in radians or metres: copied, made, loaded, asked."""
+    training = pytest.importorskip('onboard_decoder.training.decoder_model')
+    from onboard_decoder.training.export import export
+
+    copied = tmp_path / 'manifest.yaml'
+    copied.write_text((FOLDER / f'{name}.yaml').read_text(encoding='utf-8'), encoding='utf-8')
+    manifest = load_manifest(tmp_path)
+    small = training.DecoderConfig(width=16, blocks=1, goal_width=16)
+    export(training.DecoderModel(manifest, small), manifest, manifest.decoder)
+
+    rest = np.zeros(len(manifest.joints))
+    chunk = load_decoder(manifest).decode(PlanStep(Skill.HOME), manifest.home, rest, 0.04)
+
+    assert chunk.positions.shape == (50, len(manifest.joints))
+    assert np.all(chunk.positions >= manifest.column('lower') - 1e-6)
+    assert np.all(chunk.positions <= manifest.column('upper') + 1e-6)
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_the_backbone_takes_it(name):
+    """The real server gives a session to a robot of this kind."""
+    with (
+        BackboneServer(ScriptedBackbone()) as server,
+        PlannerClient(server.address, f'{name}-1', ROBOTS[name]) as client,
+    ):
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while client.state().link is not Link.READY and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+
+        assert client.state().link is Link.READY, client.state().reason
