@@ -27,17 +27,20 @@ class LinkJudge:
         self._has_been_ready = False
         self._choice = Choice(Source.CLOUD, 'the backbone comes first')
 
-    def judge(self, state: PlannerState, now_ns: int) -> Choice:
-        """Return who is to plan, now that the link is like this."""
+    def judge(self, state: PlannerState, now_ns: int, owed_s: float = 0.0) -> Choice:
+        """Return who is to plan, now that the link is like this.
+
+        ``owed_s`` is for how long the backbone has owed an answer that came from elsewhere [s].
+        """
         with self._lock:
             self._has_been_ready |= state.link is Link.READY
             if self._choice.source is Source.CLOUD:
-                self._perhaps_leave(state, now_ns)
+                self._perhaps_leave(state, now_ns, owed_s)
             else:
-                self._perhaps_return(state, now_ns)
+                self._perhaps_return(state, now_ns, owed_s)
             return self._choice
 
-    def _perhaps_leave(self, state: PlannerState, now_ns: int) -> None:
+    def _perhaps_leave(self, state: PlannerState, now_ns: int, owed_s: float) -> None:
         if state.link is not Link.READY:
             is_early = now_ns - self._since_ns <= to_ns(self._settings.late_s)
             if not self._has_been_ready and is_early and state.link is Link.CONNECTING:
@@ -49,10 +52,14 @@ class LinkJudge:
             self._change(
                 Source.ONBOARD, f'an answer is expected to take {expected_s:.2f} s, '
                 f'more than {self._settings.enter_s:g} s', now_ns)
+        elif owed_s > self._settings.enter_s:
+            self._change(
+                Source.ONBOARD, f'the backbone has owed an answer for {owed_s:.2f} s', now_ns)
 
-    def _perhaps_return(self, state: PlannerState, now_ns: int) -> None:
+    def _perhaps_return(self, state: PlannerState, now_ns: int, owed_s: float) -> None:
         expected_s = expected_answer_s(state.quality)
         is_fast = expected_s is None or expected_s <= self._settings.leave_s
+        is_fast = is_fast and owed_s <= self._settings.leave_s
         if state.link is not Link.READY or not is_fast:
             self._good_since_ns = None
             return

@@ -9,7 +9,7 @@ says who made it and why.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from onboard_decoder.clock import Clock, to_ns, to_s
 from onboard_decoder.config import OffloadSettings
@@ -31,6 +31,14 @@ from onboard_decoder.planner_port import (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """A turn of the backbone whose answer nobody waits for, and when it was asked [ns]."""
+
+    pending: PendingTurn
+    asked_ns: int
+
+
 class OffloadingPlanner:
     """A backbone and a small planner as one planner."""
 
@@ -40,7 +48,7 @@ class OffloadingPlanner:
         self._cloud, self._own, self._settings, self._clock = cloud, own, settings, clock
         self._judge = LinkJudge(settings, clock.now_ns())
         self._instruction = ''
-        self._probe: PendingTurn | None = None
+        self._probe: _Probe | None = None
 
     def state(self) -> PlannerState:
         """Return the backbone's link, under what turns can be asked without it, and who plans."""
@@ -54,8 +62,8 @@ class OffloadingPlanner:
 
     def judged(self) -> tuple[PlannerState, Choice]:
         """Return the backbone's link and who is to plan."""
-        state = self._cloud.state()
-        return state, self._judge.judge(state, self._clock.now_ns())
+        state, now_ns = self._cloud.state(), self._clock.now_ns()
+        return state, self._judge.judge(state, now_ns, self._owed_s(now_ns))
 
     def submit(self, turn: TurnRequest) -> OffloadedTurn:
         """Ask. Never waits. Raises PlannerUnavailable where neither can be asked."""
@@ -70,14 +78,25 @@ class OffloadingPlanner:
         """Ask the small planner."""
         return self._own.submit(turn)
 
-    def keep_as_probe(self, pending: PendingTurn) -> None:
+    def keep_as_probe(self, pending: PendingTurn, asked_ns: int) -> None:
         """Let a turn of the backbone run on though its answer is dropped: it shows the link.
 
-        Only one at a time.
+        Only one at a time; one that is not answered says that the next would not be either.
         """
         if self._probe is not None:
-            self._probe.cancel()
-        self._probe = pending
+            self._probe.pending.cancel()
+        self._probe = _Probe(pending, asked_ns)
+
+    def _owed_s(self, now_ns: int) -> float:
+        """Return for how long the probe has had no answer [s], 0 where there is no probe."""
+        probe = self._probe
+        if probe is None:
+            return 0.0
+        if probe.pending.poll() is not None:
+            if self._probe is probe:
+                self._probe = None
+            return 0.0
+        return to_s(now_ns - probe.asked_ns)
 
     @property
     def settings(self) -> OffloadSettings:
@@ -168,7 +187,7 @@ class OffloadedTurn:
         if not isinstance(found, TurnAnswer):
             return None
         if self._cloud is not None:
-            self._planner.keep_as_probe(self._cloud)
+            self._planner.keep_as_probe(self._cloud, self._asked_ns)
         return replace(found, choice=Choice(Source.ONBOARD, self._own_reason))
 
     def _failed(self) -> TurnFailure | None:

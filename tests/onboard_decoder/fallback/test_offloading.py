@@ -207,6 +207,27 @@ def test_the_backbone_comes_back_after_the_dwell_time(world):
     assert len(world.own.turns) == before
 
 
+def test_a_backbone_that_answers_pings_and_no_turns_is_waited_for_once(world):
+    """The link looks good and nothing was ever measured: the answer that it owes tells."""
+    world.cloud.delay_s = 1000.0
+    world.ask()
+    for pause_s in (0.1, 10.0, 0.1):
+        world.clock.advance(to_ns(pause_s))
+        world.planner.state()
+        asked_ns = world.clock.now_ns()
+        answer = world.ask()
+
+        assert answer.choice.source is Source.ONBOARD and 'owed' in answer.choice.reason
+        assert world.clock.now_ns() - asked_ns < to_ns(0.1)
+
+    world.cloud.delay_s = 0.1
+    world.ask()
+    for _ in range(400):
+        world.clock.advance(to_ns(0.01))
+        world.planner.state()
+    assert world.ask().choice.source is Source.CLOUD
+
+
 def test_withdrawing_a_turn_withdraws_it_from_both(world):
     """Nobody goes on for a turn that nobody wants."""
     world.cloud.quality = LinkQuality(answer_s=2.0)
