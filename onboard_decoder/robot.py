@@ -167,8 +167,11 @@ class Robot:
             self._servo.is_estopped = False
 
     def activate(self) -> None:
-        """Command from now on; the first command is the measured pose."""
+        """Command from now on; the first command is the measured pose. Idempotent."""
+        if self.is_active:
+            return  # to begin anew in full motion would be a jolt
         self._rest_since_ns = None
+        self._runner.interrupt('nothing was commanded meanwhile')
         self._servo.activate()
 
     def deactivate(self) -> None:

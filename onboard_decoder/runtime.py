@@ -77,7 +77,9 @@ class Runtime:
         self._thinker.start()
 
     def activate(self) -> None:
-        """Command from now on."""
+        """Command from now on; idempotent."""
+        if self.robot.is_active:
+            return
         self.robot.activate()
         self.loop = self._make_loop()
         self.loop.start()

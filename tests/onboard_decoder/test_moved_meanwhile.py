@@ -10,7 +10,7 @@ from onboard_decoder.observation_intake import JointState
 import pytest
 
 from tests.onboard_decoder.gantry import DONE, gantry, Lockstep, put_plan
-from tests.onboard_decoder.servo_world import ServoWorld
+from tests.onboard_decoder.servo_world import assert_within_limits, ServoWorld
 
 ARM = load_manifest('tendon_arm')
 AWAY = np.array([0.5, 0.2, -0.3, 0.2, 0.0, 0.4, 0.0])
@@ -23,6 +23,15 @@ def in_motion():
     world.tick()
     world.offer(ARM.home + np.linspace(0, 0.3, 50)[:, None])
     world.tick(20)
+    return world
+
+
+def moving(tmp_path):
+    """Return a gantry in the middle of a step."""
+    world = Lockstep(gantry(tmp_path), [put_plan(), put_plan(), DONE])
+    world.arm.thing_m, world.arm.thing_below_m = 0.02, 0.05
+    world.robot.ask('put it there')
+    world.run(lambda robot: robot.status().step == 'move' and not robot.is_at_rest)
     return world
 
 
@@ -84,10 +93,7 @@ def test_an_arm_that_is_about_where_it_was_led_goes_on_from_the_command(how):
 
 def test_a_step_from_which_the_arm_was_moved_fails_and_is_not_gone_on_with(tmp_path):
     """What was safe from where it was may not be from where it is: up, home, and look again."""
-    world = Lockstep(gantry(tmp_path), [put_plan(), put_plan(), DONE])
-    world.arm.thing_m, world.arm.thing_below_m = 0.02, 0.05
-    world.robot.ask('put it there')
-    world.run(lambda robot: robot.status().step == 'move' and not robot.is_at_rest)
+    world = moving(tmp_path)
     world.has_joints = False
     for _ in range(60):
         world.step()
@@ -99,6 +105,30 @@ def test_a_step_from_which_the_arm_was_moved_fails_and_is_not_gone_on_with(tmp_p
     assert world.run().result.outcome is TaskOutcome.DONE
     failures = [e['failure'] for e in world.robot.events if e['event'] == 'step' and e['failure']]
     assert 'moved meanwhile' in failures[0]
+
+
+def test_a_step_during_which_commands_were_off_fails_and_is_not_gone_on_with(tmp_path):
+    """Nobody knows who moved the arm between two activations."""
+    world = moving(tmp_path)
+    world.robot.deactivate()
+    for _ in range(10):
+        assert world.step() is None
+    world.robot.activate()
+
+    assert world.run().result.outcome is TaskOutcome.DONE
+    failures = [e['failure'] for e in world.robot.events if e['event'] == 'step' and e['failure']]
+    assert 'nothing was commanded meanwhile' in failures[0]
+
+
+def test_activating_an_active_robot_changes_nothing(tmp_path):
+    """The arm in full motion goes on within its limits."""
+    world = moving(tmp_path)
+    for _ in range(30):
+        world.robot.activate()
+        world.step()
+
+    assert_within_limits(world.robot.manifest, world.arm.commands)
+    assert world.run().result.outcome is TaskOutcome.DONE
 
 
 def test_commands_that_begin_anew_at_the_measured_pose_do_not_make_joints_frozen():
