@@ -94,13 +94,13 @@ class Runtime:
         self.loop.stop()
 
     def stop(self) -> None:
-        """End both threads and close the files; idempotent."""
+        """Brake, end both threads and close the files; idempotent."""
+        if self.robot.is_active:
+            self.deactivate()
         self._stopped.set()
         self.robot.news.set()
         if self._thinker.is_alive():
             self._thinker.join(2.0)
-        self.robot.deactivate()
-        self.loop.stop()
         self.robot.flush_traces()
         self._write_traces()
         if self._trace_file is not None:

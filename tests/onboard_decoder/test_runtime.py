@@ -107,6 +107,19 @@ def test_deactivation_brakes_first(live):
     assert len(live.arm.commands) == count
 
 
+def test_the_end_of_the_program_brakes_first(live):
+    """Whoever ends a robot in full motion does not leave the arm at full speed."""
+    live.runtime.activate()
+    live.robot.ask('pick it')
+    live.wait(lambda: not live.robot.is_at_rest)
+
+    live.runtime.stop()
+    live.runtime.stop()
+
+    assert live.robot.is_at_rest
+    assert np.abs(live.arm.commands[-1] - live.arm.commands[-2]).max() < 1e-3
+
+
 def test_an_agent_that_fails_brakes_the_arm_and_is_reported_once(live, caplog):
     """A fault in our own code leaves the loop running and the arm at rest."""
     live.runtime.activate()
