@@ -28,6 +28,9 @@ from sim.world import World
 
 Array = NDArray[np.float64]
 
+# Times real time at most; without a limit a paused gzserver takes a whole core.
+LOCKSTEP_PACE = 4.0
+
 
 class GazeboArm:
     """Arm, table and objects under Gazebo's physics.
@@ -72,7 +75,7 @@ class GazeboArm:
         names = [entity_model(index) for index in range(len(scene.entities))]
         names += [f'{MODEL}::{link}' for joint in self._moving for link in (
             joint.parent, joint.child)]
-        sdf = world_sdf(scene, real_time_factor=0.0 if self._lockstep else 1.0)
+        sdf = world_sdf(scene, real_time_factor=LOCKSTEP_PACE if self._lockstep else 1.0)
         self._running = self._started(sdf, names)
         joints = np.array(scene.joints)
         self.positions, self.velocities = joints.copy(), np.zeros(len(joints))
