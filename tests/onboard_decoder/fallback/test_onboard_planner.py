@@ -13,7 +13,7 @@ from onboard_decoder.fallback.onboard_model import OnboardModel
 from onboard_decoder.fallback.onboard_planner import OnboardPlanner, TOO_HARD
 from onboard_decoder.image_codec import encode_jpeg
 from onboard_decoder.manifest_yaml import load_manifest
-from onboard_decoder.plan import ActionPlan, Outcome, Skill
+from onboard_decoder.plan import Outcome, Skill
 from onboard_decoder.planner_port import Link, Remedy, Source, TurnAnswer, TurnFailure, TurnRequest
 from onboard_decoder.robot_factory import PLANNER_FILE
 from onboard_decoder.task_memory import (
@@ -103,9 +103,7 @@ def test_it_finds_what_it_is_asked_to_pick(planner, free_things):
 def test_it_turns_the_gripper_as_a_cube_lies(planner, free_things):
     """The fingers close across the sides of a cube, to some degrees."""
     off = []
-    for thing, picture in free_things:
-        if thing.kind != 'cube':
-            continue
+    for thing, picture in [(t, p) for t, p in free_things if t.kind == 'cube']:
         found = ask(planner, f'pick up the {thing.colour} cube', picture)
         if isinstance(found, TurnAnswer):
             turned = found.plan.steps[1].tool_yaw_rad - thing.yaw
@@ -273,8 +271,7 @@ def test_submitting_does_not_wait_and_a_late_result_is_dropped(model, free_thing
     thing, picture = free_things[0]
     gate, plan = threading.Event(), planner._planner.plan
     planner._planner.plan = lambda *args: gate.wait(30) and plan(*args)
-    pending = planner.submit(turn(f'pick up the {thing.colour} {thing.kind}', picture,
-                                  deadline_s=0.5))
+    pending = planner.submit(turn(f'pick up the {thing.colour}', picture, deadline_s=0.5))
     assert pending.poll() is None
     clock.advance(to_ns(0.6))
     assert pending.poll().reason == 'deadline_passed'
@@ -297,8 +294,6 @@ def test_a_closed_planner_takes_no_turn(model, free_things):
 def test_the_same_question_has_the_same_answer(planner, free_things):
     """Nothing is drawn at run time."""
     thing, picture = free_things[1]
-    plans: list[ActionPlan] = [
-        ask(planner, f'pick up the {thing.colour} {thing.kind}', picture, number=n).plan
-        for n in range(3)
-    ]
+    text = f'pick up the {thing.colour} {thing.kind}'
+    plans = [ask(planner, text, picture, number=n).plan for n in range(3)]
     assert plans[0] == plans[1] == plans[2]
