@@ -104,7 +104,7 @@ def test_a_step_from_which_the_arm_was_moved_fails_and_is_not_gone_on_with(tmp_p
     assert np.allclose(world.step().positions, moved, atol=1e-9)
     assert world.run().result.outcome is TaskOutcome.DONE
     failures = [e['failure'] for e in world.robot.events if e['event'] == 'step' and e['failure']]
-    assert 'moved meanwhile' in failures[0]
+    assert 'found elsewhere' in failures[0]
 
 
 def test_a_step_during_which_commands_were_off_fails_and_is_not_gone_on_with(tmp_path):
