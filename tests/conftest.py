@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 import socket
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -15,6 +16,9 @@ DOMAIN_PORT_BASE = 21500
 HELD: list[socket.socket] = []
 
 
+# How long an example takes depends on who else uses the machine.
+hypothesis.settings.register_profile('tendon', deadline=None)
+hypothesis.settings.load_profile('tendon')
 os.environ.setdefault('OMP_NUM_THREADS', '1')  # torch reads it when a conftest imports it
 
 
