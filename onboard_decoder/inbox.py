@@ -34,7 +34,13 @@ class Inbox:
         self._messages: deque[Message] = deque()
 
     def put(self, kind: Kind, text: str = '', limit: int = 0) -> None:
-        """Take a message of at most ``limit`` characters. Raises InstructionRefused."""
+        """Take a message of at most ``limit`` characters. Raises InstructionRefused.
+
+        A stop right behind a stop adds nothing: who stops again and again fills no queue.
+        """
+        newest = tuple(self._messages)[-1:]
+        if kind is Kind.STOP and newest and newest[0].kind is Kind.STOP:
+            return
         checked = '' if kind is Kind.STOP else _checked(kind.value, text, limit)
         self._messages.append(Message(kind, checked))
 

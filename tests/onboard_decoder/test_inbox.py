@@ -38,3 +38,18 @@ def test_what_is_no_text_is_refused_by_its_name(text, kind):
     with pytest.raises(InstructionRefused, match=f'{kind.value} .* 1 to 10 characters'):
         inbox.put(kind, text, 10)
     assert inbox.oldest is None
+
+
+def test_stops_again_and_again_are_one():
+    """An agent that fails at every thought stops the arm each time, and fills no memory."""
+    inbox = Inbox()
+    for _ in range(1000):
+        inbox.put(Kind.STOP)
+    inbox.put(Kind.INSTRUCTION, 'go home', 100)
+    inbox.put(Kind.STOP)
+
+    kinds = []
+    while inbox.oldest is not None:
+        kinds.append(inbox.oldest.kind)
+        inbox.drop()
+    assert kinds == [Kind.STOP, Kind.INSTRUCTION, Kind.STOP]
