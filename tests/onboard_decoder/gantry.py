@@ -4,7 +4,7 @@
 Its tool's x, y, z are its first three joints, so a decoder for it is one formula.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import math
 from pathlib import Path
 
@@ -200,18 +200,19 @@ DONE = ActionPlan(Outcome.DONE, reason='It is there.')
 REFUSED = ActionPlan(Outcome.REFUSED, reason='There is no red cube.')
 
 
-def put_plan():
-    """Reach, grasp, lift, move, place, lift, home."""
+def put_plan(point=None):
+    """Reach, grasp, lift, move, place, lift, home; every target at a point of the image."""
     hold, free = SuccessCondition.HOLDING, SuccessCondition.RELEASED
-    return ActionPlan(Outcome.STEPS, (
+    steps = (
         PlanStep(Skill.REACH, (0.5, 0.1, 0.2)),
         PlanStep(Skill.GRASP, (0.5, 0.1, 0.02), gripper_opening=0.0, success=hold),
         PlanStep(Skill.LIFT, (0.5, 0.1, 0.2), gripper_opening=0.0),
         PlanStep(Skill.MOVE, (0.4, -0.2, 0.2), gripper_opening=0.0),
         PlanStep(Skill.PLACE, (0.4, -0.2, 0.1), gripper_opening=1.0, success=free),
         PlanStep(Skill.LIFT, (0.4, -0.2, 0.2)),
-        PlanStep(Skill.HOME),
-    ))
+    )
+    seen = (replace(step, point=point) for step in steps)
+    return ActionPlan(Outcome.STEPS, (*seen, PlanStep(Skill.HOME)))
 
 
 def pick_plan():

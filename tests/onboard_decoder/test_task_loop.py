@@ -64,7 +64,7 @@ def test_a_refusal_at_first_sight_is_refused_with_its_reason(manifest):
 
 def test_an_empty_grasp_retreats_and_tries_again(manifest):
     """Fingers that close on nothing: up, home, look, new plan; then it works."""
-    world = Lockstep(manifest, [put_plan(), put_plan(), DONE])
+    world = Lockstep(manifest, [put_plan(), put_plan((0.5, 0.5)), DONE])
     world.robot.ask('put it there')
     world.run(lambda robot: robot.status().phase == 'retreating')
     assert world.robot.status().step == Skill.LIFT.value

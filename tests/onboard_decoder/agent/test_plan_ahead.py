@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-from dataclasses import replace
 import random
 
 import numpy as np
@@ -224,16 +223,8 @@ def test_off_asks_only_about_a_resting_arm(manifest):
     assert not world.events('ahead')
 
 
-def put_plan_in_image():
-    """A plan that says where its targets are in the image."""
-    return replace(put_plan(), steps=tuple(
-        replace(step, point=(0.5, 0.5)) if step.target_in_base_m else step
-        for step in put_plan().steps
-    ))
-
-
 @pytest.mark.parametrize(('answer', 'is_used'), [
-    (put_plan_in_image(), True), (SEEN_DONE, False), (put_plan(), False),
+    (put_plan((0.5, 0.5)), True), (SEEN_DONE, False), (put_plan(), False),
 ], ids=['plan', 'done', 'plan without points'])
 def test_mode_plan_asks_on_the_way_home_from_a_failure(manifest, answer, is_used):
     """Another plan is begun with at once; that all is done is seen at rest.
