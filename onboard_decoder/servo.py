@@ -30,7 +30,7 @@ from onboard_decoder.trace_collector import TraceCollector
 Array = NDArray[np.float64]
 
 _DRY_TICKS = 5  # without a target while acting; fewer are the start of a step
-_ARRIVED_S = 0.5  # after so long a brake at rest an arm that follows has come to rest too
+_ARRIVED_S = 0.5  # when commands have rested for so long, an arm that follows rests too
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Servo:
         self._consumed = 0.0
         self.pace = 1.0
         self._arrived_ticks = round(_ARRIVED_S / manifest.control_period_s)
-        self._rested_ticks = 0  # for so many the brake has been over
+        self._rested_ticks = 0  # for so many the commands have been at rest, with no target
         self.moved_count = 0
         self.filter = SafetyFilter(manifest, kinematics, settings.follow_gain_per_s)
         self._dry_ticks = 0
@@ -140,8 +140,8 @@ class Servo:
     def tick(self) -> Command | None:
         """Command one period; None while inactive, or while nobody knows where the arm is.
 
-        That is at the start until there are fresh joints, and after a brake for joints that are
-        still old once it is over. What goes wrong inside is raised after the arm was told to
+        That is at the start until there are fresh joints, and while joints are old once the arm
+        has come to rest. What goes wrong inside is raised after the arm was told to
         brake.
         """
         is_start = not self.filter.is_ready or self._is_elsewhere()
@@ -152,8 +152,6 @@ class Servo:
         must_brake = self.must_brake
         if must_brake:
             self.buffer.clear()  # made from joints that are not to be trusted, or not wanted
-        is_at_rest = must_brake and self.filter.is_at_rest
-        self._rested_ticks = self._rested_ticks + 1 if is_at_rest else 0
         try:
             self._keep_pace(last.positions)
             self.last_tick = TickStamp(number, self._clock.now_ns(), self._consumed)
@@ -176,8 +174,10 @@ class Servo:
         return command
 
     def _note(self, target: Target | None, must_brake: bool) -> None:
-        """Count the ticks without a target, and those that starved."""
+        """Count the ticks without a target, those of them at rest, and those that starved."""
         self._dry_ticks = 0 if target else self._dry_ticks + 1
+        is_at_rest = target is None and self.filter.is_at_rest
+        self._rested_ticks = self._rested_ticks + 1 if is_at_rest else 0
         if must_brake:
             self.starvation.braked()
         else:
@@ -218,7 +218,7 @@ class Servo:
         return True
 
     def _is_elsewhere(self) -> bool:
-        """True if the arm may be, or is, where no command led it, behind a brake that is over.
+        """True if an arm that was told to rest may be, or is, where no command led it.
 
         It was moved by hand or sank while its drives had no power, or a simulator began anew. The
         old pose, commanded further, would then be a jump.

@@ -55,6 +55,21 @@ def test_the_first_command_to_an_arm_that_was_moved_meanwhile_is_the_measured_po
     assert world.servo.moved_count == 1
 
 
+def test_an_idle_arm_that_is_moved_by_hand_is_not_pulled_back_when_it_has_power_again():
+    """Nobody said stop, and its joints were heard all the time."""
+    world = in_motion()
+    world.tick(100)
+    world.share = 0.0
+    for share in np.linspace(0, 1, 50):
+        world.arm = ARM.home + share * AWAY
+        command = world.tick()
+
+    assert np.abs(command.positions - world.arm)[:-1].max() < 0.13
+    world.offer(np.tile(ARM.home, (50, 1)))
+    world.share = 1.0
+    assert np.abs(world.tick().positions - ARM.home - AWAY)[:-1].max() < 0.13
+
+
 def test_while_joints_are_old_a_resting_arm_is_commanded_nothing():
     """It may be anywhere: whoever gives it power again must not find the old pose waiting."""
     world = in_motion()
