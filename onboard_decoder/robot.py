@@ -194,13 +194,14 @@ class Robot:
             self._rest_since_ns = None
         elif self._rest_since_ns is None:
             self._rest_since_ns = joints.stamp_ns
+        body = Body(now_ns, joints, motion, tick, self._guard.may_begin_step)
         if self._servo.must_brake:
+            self._task.expire(body)
             return
         if self._servo.moved_count > self._moved_count:
             self._moved_count = self._servo.moved_count
             self._log('moved')
             self._runner.interrupt('the arm was found elsewhere than it was led')
-        body = Body(now_ns, joints, motion, tick, self._guard.may_begin_step)
         self._task.think(body, self._rest_since_ns)
         self._servo.follow(self._task.is_moving, self._runner.is_waiting)
 

@@ -85,6 +85,10 @@ class Agent(Protocol):
         """Take a person's answer; False if nothing is asked."""
         ...
 
+    def expire(self, body: Body) -> bool:
+        """End a task whose time is over, and say so; for while the arm brakes and none thinks."""
+        ...
+
     def think(self, body: Body, rest_since_ns: int | None) -> None:
         """Do what is due now."""
         ...

@@ -122,13 +122,11 @@ class ReactLoop:
           body: what the body feels.
           rest_since_ns: since when the arm is at rest; None while it moves.
         """
-        if not self.instruction:
+        if not self.instruction or self.expire(body):
             return
         self._may_go_on = body.may_go_on
         state = self._states.now
-        if body.now_ns - self._began_ns > to_ns(self._most_s):
-            self._run_out(body)
-        elif state is State.RESET:
+        if state is State.RESET:
             self._away.advance(body)
             if self._states.now is State.RESET and self._away.asks_then:
                 self._step.ask_ahead(body)
@@ -151,17 +149,18 @@ class ReactLoop:
         """Go on with the next step."""
         self._take(self._step.observe(body.now_ns), body)
 
-    @property
-    def _most_s(self) -> float:
-        """How long the task may take so far [s]: each trial brings its time."""
-        return self._limits.max_task_s * self._trial.number
-
-    def _run_out(self, body: Body) -> None:
-        """End a task that takes too long; the arm stops where it is."""
-        reason = f'not done after {self._most_s:g} s'
+    def expire(self, body: Body) -> bool:
+        """End a task that takes too long, and say whether it did; the arm stops where it is."""
+        if not self.instruction:
+            return False
+        most_s = self._limits.max_task_s * self._trial.number  # each trial brings its time
+        if body.now_ns - self._began_ns <= to_ns(most_s):
+            return False
+        reason = f'not done after {most_s:g} s'
         self._step.cut_off(Effect(StepResult.STOPPED, FailureCode.BUDGET, reason), body)
         self._states.enter(State.ABORT)
         self._end(TaskOutcome.FAILED, TrialEnd.TIME_LIMIT, reason, body.now_ns)
+        return True
 
     def _take(self, over: StepOver | None, body: Body) -> None:
         """Decide by how a step ended."""

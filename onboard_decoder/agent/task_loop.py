@@ -109,6 +109,14 @@ class TaskLoop:
         if self.instruction:
             self._end(TaskOutcome.STOPPED, reason, now_ns)
 
+    def expire(self, body: Body) -> bool:
+        """End a task that takes too long, and say whether it did."""
+        is_over = body.now_ns - self._began_ns > to_ns(self._limits.max_task_s)
+        if self.instruction and is_over:
+            reason = f'not done after {self._limits.max_task_s:g} s'
+            self._end(TaskOutcome.FAILED, reason, body.now_ns)
+        return is_over
+
     def think(self, body: Body, rest_since_ns: int | None) -> None:
         """Do what is due now. Never waits.
 
@@ -116,12 +124,9 @@ class TaskLoop:
           body: what the body feels.
           rest_since_ns: since when the arm is at rest; None while it moves.
         """
-        if not self.instruction:
+        if not self.instruction or self.expire(body):
             return
-        if body.now_ns - self._began_ns > to_ns(self._limits.max_task_s):
-            reason = f'not done after {self._limits.max_task_s:g} s'
-            self._end(TaskOutcome.FAILED, reason, body.now_ns)
-        elif self._acting is Phase.IDLE:
+        if self._acting is Phase.IDLE:
             answer = self._ahead.advance(body, rest_since_ns)
             if isinstance(answer, GaveUp):
                 self._end(TaskOutcome.FAILED, answer.reason, body.now_ns)

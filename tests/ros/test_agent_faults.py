@@ -4,6 +4,7 @@
 In each case the command loop does not notice, and people read why the agent waits or gave up.
 """
 
+import itertools
 from pathlib import Path
 import threading
 from typing import NamedTuple
@@ -109,12 +110,14 @@ def test_a_person_who_never_answers_ends_the_task_with_that_reason(make):
 
 
 def test_a_tool_that_never_ends_is_cut_off(make):
-    """An arm that does not move any more: the deadline of the tool ends it, and says so."""
+    """An arm that is jammed, its encoders alive: the deadline of the tool ends it, and says so."""
     world = make(answers=[grasp()], **{
         'agent.tool_deadline_s': 1.0, 'limits.step_timeout_s': 2.0,
         'agent.max_same_failures': 1,
     })
-    world.arm.mirror.command = lambda positions: None
+    mirror, home = world.arm.mirror, world.arm.mirror.positions.copy()
+    flicker = itertools.cycle((0.0, 1e-5))
+    mirror.command = lambda positions: setattr(mirror, 'positions', home + next(flicker))
     ticks = Ticks(world)
     world.arm.say('put it there')
 
@@ -124,6 +127,18 @@ def test_a_tool_that_never_ends_is_cut_off(make):
     assert result['outcome'] == 'failed'
     assert 'did not come to its end in time' in result['reason']
     assert result['steps'] == 1
+
+
+def test_a_dead_arm_ends_the_task_in_its_time(make):
+    """Joints that never change again: the arm brakes, and the task is over when its time is."""
+    world = make(answers=[grasp()], **{'limits.max_task_s': 2.0})
+    world.arm.mirror.command = lambda positions: None
+    world.arm.say('put it there')
+
+    result = world.arm.result()
+
+    assert (result['outcome'], result['end']) == ('failed', 'time_limit')
+    assert 'joints_frozen' in world.arm.statuses[-1]['faults']
 
 
 def test_a_full_pool_is_read_in_the_status_and_waited_for(make, tmp_path):
