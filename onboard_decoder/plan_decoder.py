@@ -60,7 +60,7 @@ class PlanDecoder:
           manifest: of the robot that it is to move.
           path: the file; None for the one that the manifest names.
           seed: of the noise that chunks are drawn from.
-          steps: passes per chunk.
+          steps: passes per chunk that has a tail to follow; without one it is one pass.
           overlap_ticks: rows behind the frozen prefix over which a chunk leaves the old one; 0
             for no guidance.
 
@@ -119,7 +119,9 @@ class PlanDecoder:
             return start.anchored(np.asarray(chunk[0], dtype=np.float64), self._steepest)
 
         noise = start.joints + self._noise
-        rows = guided(denoise, noise, start.tail, self._mask, self._steps)
+        # The network sees one chunk per state; further passes serve to follow a tail.
+        steps = 1 if start.tail is None else self._steps
+        rows = guided(denoise, noise, start.tail, self._mask, steps)
         if not (np.isfinite(rows).all() and math.isfinite(remaining_s)):
             raise ChunkRefused(f'the decoder gave values that are not finite for {step}')
         positions = np.clip(rows, self._lower, self._upper)
