@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onboard_decoder.errors import ConfigError, DecoderMismatch
 from onboard_decoder.manifest import Manifest
+from onboard_decoder.onnx_file import NotOnnx, open_onnx
 import onnxruntime
 
 INPUTS = ('skill', 'target', 'gripper', 'speed', 'joints', 'velocities', 'accelerations', 'known',
@@ -80,17 +81,11 @@ def open_decoder(file: Path, manifest: Manifest) -> tuple[onnxruntime.InferenceS
 
 
 def _open(file: Path, robot: str) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.add_session_config_entry('session.intra_op.allow_spinning', '0')
-    options.add_session_config_entry('session.inter_op.allow_spinning', '0')
-    options.log_severity_level = 3
     if not file.is_file():
         raise DecoderFileError.missing(file, robot)
     try:
-        return onnxruntime.InferenceSession(
-            str(file), options, providers=['CPUExecutionProvider'])
-    except Exception as error:  # onnxruntime's own errors share no base but Exception
+        return open_onnx(file)
+    except NotOnnx as error:
         raise DecoderFileError(file, error) from error
 
 

@@ -19,6 +19,7 @@ from onboard_decoder.errors import ConfigError, DecoderMismatch
 from onboard_decoder.fallback.sentence_words import word_numbers
 from onboard_decoder.image_codec import Image
 from onboard_decoder.manifest import Manifest
+from onboard_decoder.onnx_file import NotOnnx, open_onnx
 import onnxruntime
 
 Array = NDArray[np.float32]
@@ -137,17 +138,11 @@ class OnboardModel:
 
 
 def _open(path: Path) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.add_session_config_entry('session.intra_op.allow_spinning', '0')
-    options.add_session_config_entry('session.inter_op.allow_spinning', '0')
-    options.log_severity_level = 3
     if not path.is_file():
         raise PlannerFileError(path, 'there is no such file')
     try:
-        return onnxruntime.InferenceSession(
-            str(path), options, providers=['CPUExecutionProvider'])
-    except Exception as error:  # onnxruntime's own errors share no base but Exception
+        return open_onnx(path)
+    except NotOnnx as error:
         raise PlannerFileError(path, error) from error
 
 
