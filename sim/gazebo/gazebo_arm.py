@@ -146,11 +146,6 @@ class GazeboArm:
         """Stop or start the time, as a person would in Gazebo's window."""
         self._gazebo.pause(is_paused)
 
-    @property
-    def real_time_factor(self) -> float:
-        """Simulated time by wall clock."""
-        return self._gazebo.real_time_factor
-
     def close(self) -> None:
         """End Gazebo; ``reset`` starts it again."""
         if self._running is not None:

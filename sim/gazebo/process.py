@@ -14,7 +14,6 @@ import signal
 import socket
 import subprocess
 import time
-from types import TracebackType
 
 from sim.errors import GazeboUnavailable
 from sim.gazebo.install import gazebo_root, is_installed, program, SYSTEM
@@ -29,7 +28,7 @@ _ESTABLISHED = '01'
 
 
 class GazeboProcess:
-    """One gzserver. Use as a context manager.
+    """One gzserver; ``stop`` it.
 
     Attributes:
         port: of its master.
@@ -61,15 +60,6 @@ class GazeboProcess:
         except GazeboUnavailable:
             self.stop()
             raise
-
-    def __enter__(self) -> GazeboProcess:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     @property
     def processes(self) -> tuple[int, int]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 import threading
 import time
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ class Picture:
 
 
 class RunningWorld:
-    """A gzserver with a world in it. Use as a context manager or ``close`` it.
+    """A gzserver with a world in it; ``close`` it.
 
     Attributes:
         time_s: simulated time of the newest poses [s].
@@ -85,15 +84,6 @@ class RunningWorld:
             self.close()
             raise
 
-    def __enter__(self) -> RunningWorld:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     @property
     def processes(self) -> tuple[int, int]:
         """Process ids of gzserver and of its display."""
@@ -103,14 +93,6 @@ class RunningWorld:
     def is_paused(self) -> bool:
         """True if somebody paused it."""
         return bool(self._statistics is not None and self._statistics.paused)
-
-    @property
-    def real_time_factor(self) -> float:
-        """Simulated time by wall clock since the start; 0 before anything is known."""
-        if self._statistics is None:
-            return 0.0
-        real_s = _seconds(self._statistics.real_time)
-        return _seconds(self._statistics.sim_time) / real_s if real_s else 0.0
 
     def poses(self) -> dict[str, NDArray[np.float64]]:
         """Return the newest poses (4, 4): of models in the world, 'model::link' in the model."""
