@@ -135,8 +135,10 @@ class SafetyFilter:
 
     def _strays(self, brake: Brake) -> bool:
         """True if the tool would be farther outside the box than now at a tick of the way."""
-        allowed_m = max(_BOX_SLACK_M, float(self._outside_m(self.motion.positions)))
-        return bool((self._outside_m(brake.path(self._period_s)) > allowed_m).any())
+        outside_m = float(self._outside_m(brake.path(self._period_s)).max())
+        if outside_m <= _BOX_SLACK_M:
+            return False
+        return outside_m > float(self._outside_m(self.motion.positions))
 
     def _outside_m(self, positions: Array) -> Array:
         """Return how far the tool is outside the workspace (...) [m], for joints (..., joints)."""
