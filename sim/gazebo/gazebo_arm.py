@@ -56,8 +56,6 @@ class GazeboArm:
         self._moving = [joint for joint in joints if joint.kind != 'fixed']
         self.world = World()
         model = self.world.model
-        self._qpos = np.array([model.joint(name).qposadr[0] for name in JOINTS])
-        self._mimic = model.joint(MIMIC_JOINT).qposadr[0]
         self._lower, self._upper = model.jnt_range[[model.joint(n).id for n in JOINTS]].T
         self._running: RunningWorld | None = None
         self._start_s = self.time_s = self.picture_s = 0.0
@@ -131,11 +129,6 @@ class GazeboArm:
         picture = self._gazebo.picture
         self.picture_s = picture.time_s - self._start_s
         return picture.rgb
-
-    @property
-    def pid(self) -> int:
-        """Process id of gzserver."""
-        return self._gazebo.processes[0]
 
     @property
     def processes(self) -> tuple[int, int]:

@@ -29,7 +29,6 @@ GAZEBO = {
     'Packet': 'required Time stamp=1; required string type=2; required bytes serialized_data=3',
     'Publish': 'required string topic=1; required string msg_type=2; required string host=3; '
                'required uint32 port=4',
-    'Publishers': 'repeated Publish publisher=1',
     'Subscribe': 'required string topic=1; required string host=2; required uint32 port=3; '
                  'required string msg_type=4; optional bool latching=5',
     'Image': 'required uint32 width=1; required uint32 height=2; required uint32 pixel_format=3; '
@@ -38,11 +37,7 @@ GAZEBO = {
     'WorldStatistics': 'required Time sim_time=2; required Time pause_time=3; '
                        'required Time real_time=4; required bool paused=5; '
                        'required uint64 iterations=6',
-    'WorldReset': 'optional bool all=1; optional bool time_only=2; optional bool model_only=3',
-    'WorldControl': 'optional bool pause=1; optional bool step=2; optional uint32 multi_step=3; '
-                    'optional WorldReset reset=4',
-    'Model': 'required string name=1; optional uint32 id=2; optional bool is_static=3; '
-             'optional Pose pose=4',
+    'WorldControl': 'optional bool pause=1; optional bool step=2; optional uint32 multi_step=3',
 }
 
 IGNITION = {

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import sys
 
-from sim.gazebo.world_sdf import camera_pose, clutter_sdf, entity_sdf, light_sdf, table_sdf
-from sim.model import CAMERA_FOVY_RAD, IMAGE_SIZE_PX
+from sim.gazebo.world_sdf import camera_sdf, clutter_sdf, entity_sdf, light_sdf, table_sdf
 from sim.scene import SceneSpec
 from sim.tasks import draw_task
 
 IMAGE_TOPIC = 'camera/image_raw'   # camera/camera_info comes beside it by itself
-IMAGE_RATE_HZ = 15
 SHIPPED_SEED = 7
 SYSTEMS = {
     'physics': 'Physics', 'user-commands': 'UserCommands',
@@ -34,7 +32,8 @@ def modern_world_sdf(scene: SceneSpec) -> str:
         '<real_time_factor>1</real_time_factor></physics>',
         *(_system(name, kind) for name, kind in SYSTEMS.items()),
         light_sdf(scene.appearance), table_sdf(scene.appearance), *entity_sdf(scene),
-        *clutter_sdf(scene), _camera(scene), '</world></sdf>', '',
+        *clutter_sdf(scene), camera_sdf(scene.appearance, 'camera', IMAGE_TOPIC),
+        '</world></sdf>', '',
     ])
 
 
@@ -43,18 +42,6 @@ def _system(name: str, kind: str) -> str:
     return (
         f'<plugin filename="gz-sim-{name}-system" name="gz::sim::systems::{kind}">'
         f'{inside}</plugin>'
-    )
-
-
-def _camera(scene: SceneSpec) -> str:
-    return (
-        f'<model name="camera"><static>1</static><pose>{camera_pose(scene.appearance)}</pose>'
-        '<link name="link"><sensor name="rgb" type="camera"><always_on>1</always_on>'
-        f'<update_rate>{IMAGE_RATE_HZ}</update_rate><topic>{IMAGE_TOPIC}</topic>'
-        f'<camera><horizontal_fov>{CAMERA_FOVY_RAD}</horizontal_fov>'
-        f'<image><width>{IMAGE_SIZE_PX}</width><height>{IMAGE_SIZE_PX}</height>'
-        '<format>R8G8B8</format></image><clip><near>.02</near><far>20</far></clip></camera>'
-        '</sensor></link></model>'
     )
 
 

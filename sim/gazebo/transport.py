@@ -53,11 +53,6 @@ class GazeboTransport:
         self._start(self._listen_to_master)
         self._start(self._accept)
 
-    @property
-    def is_connected(self) -> bool:
-        """True until the master has gone or this client was closed."""
-        return not self._closed
-
     def subscribe(self, topic: str, kind: str, handler: Handler) -> None:
         """Have each message of a topic handed over, in a thread of its own.
 

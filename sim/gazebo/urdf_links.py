@@ -86,9 +86,18 @@ def origin_of(element: Element) -> Array:
     xyz = [float(value) for value in origin.get('xyz', '0 0 0').split()]
     roll, pitch, yaw = (float(value) for value in origin.get('rpy', '0 0 0').split())
     pose = np.eye(4)
-    pose[:3, :3] = _about(2, yaw) @ _about(1, pitch) @ _about(0, roll)
+    about_x, about_y, about_z = np.eye(3)
+    pose[:3, :3] = rotation(about_z, yaw) @ rotation(about_y, pitch) @ rotation(about_x, roll)
     pose[:3, 3] = xyz
     return pose
+
+
+def rotation(axis: Array, angle: float) -> Array:
+    """Return the rotation (3, 3) about an axis of length 1 by an angle [rad]."""
+    x, y, z = axis
+    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    turn: Array = np.eye(3) + math.sin(angle) * cross + (1.0 - math.cos(angle)) * cross @ cross
+    return turn
 
 
 def pose_text(pose: Array) -> str:
@@ -119,17 +128,5 @@ def _moved(joint: JointDescription, position: float) -> Array:
     if joint.kind == 'prismatic':
         moved[:3, 3] = position * joint.axis
     elif joint.kind != 'fixed':
-        x, y, z = joint.axis
-        cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-        moved[:3, :3] += math.sin(position) * cross
-        moved[:3, :3] += (1.0 - math.cos(position)) * cross @ cross
+        moved[:3, :3] = rotation(joint.axis, position)
     return moved
-
-
-def _about(axis: int, angle: float) -> Array:
-    """Return the rotation (3, 3) about x, y or z by an angle [rad]."""
-    a, b = (axis + 1) % 3, (axis + 2) % 3
-    turn = np.eye(3)
-    turn[a, a] = turn[b, b] = math.cos(angle)
-    turn[a, b], turn[b, a] = -math.sin(angle), math.sin(angle)
-    return turn

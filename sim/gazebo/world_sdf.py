@@ -15,7 +15,7 @@ from sim.appearance import Appearance, Clutter
 from sim.arm_pose import JOINTS, URDF
 from sim.entity import BIN_WALL_M, Entity
 from sim.gazebo.arm_sdf import arm_sdf, MODEL, paint, surface
-from sim.gazebo.urdf_links import pose_text, UrdfLinks
+from sim.gazebo.urdf_links import pose_text, rotation, UrdfLinks
 from sim.model import (
     BIN_MASS_KG,
     camera_axes,
@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 
 WORLD = 'tendon_world'
 CAMERA_LINK = f'{CAMERA_NAME}/link/rgb'
-IMAGE_RATE_HZ = 15.0
+IMAGE_RATE_HZ = 15
 STEP_S = 0.001
 THING_FRICTION = 0.8
 TABLE_FRICTION = 0.6
@@ -42,21 +42,18 @@ def entity_model(index: int) -> str:
     return f'entity_{index}'
 
 
-def world_sdf(
-    scene: SceneSpec, image_rate_hz: float = IMAGE_RATE_HZ, real_time_factor: float = 1.0
-) -> str:
+def world_sdf(scene: SceneSpec, real_time_factor: float = 1.0) -> str:
     """Return the world with a scene in it, the arm in the scene's pose.
 
     Args:
         scene: as drawn.
-        image_rate_hz: pictures per simulated second.
         real_time_factor: simulated seconds per second; 0 runs as fast as possible.
     """
     urdf, look = UrdfLinks(URDF), scene.appearance
     return '\n'.join([
         f'<?xml version="1.0"?><sdf version="1.6"><world name="{WORLD}">',
         _physics(real_time_factor), light_sdf(look), table_sdf(look), *entity_sdf(scene),
-        *clutter_sdf(scene), arm_sdf(urdf), _camera(look, image_rate_hz),
+        *clutter_sdf(scene), arm_sdf(urdf), camera_sdf(look, CAMERA_NAME),
         _state(urdf, scene), '</world></sdf>',
     ])
 
@@ -175,7 +172,7 @@ def _free(
     )
 
 
-def camera_pose(look: Appearance) -> str:
+def _camera_pose(look: Appearance) -> str:
     """The camera as it hangs; SDF's cameras look along their x axis, y to the left."""
     right, up, backward = camera_axes()
     pose = np.eye(4)
@@ -185,11 +182,14 @@ def camera_pose(look: Appearance) -> str:
     return pose_text(pose)
 
 
-def _camera(look: Appearance, rate_hz: float) -> str:
+def camera_sdf(look: Appearance, name: str, topic: str = '') -> str:
+    """The camera; its topic follows its name where none is given."""
+    about = f'<topic>{topic}</topic>' if topic else ''
     return (
-        f'<model name="{CAMERA_NAME}"><static>1</static><pose>{camera_pose(look)}</pose>'
-        f'<link name="link"><sensor name="rgb" type="camera"><always_on>1</always_on>'
-        f'<update_rate>{rate_hz:g}</update_rate><camera><horizontal_fov>{CAMERA_FOVY_RAD}</horizontal_fov>'
+        f'<model name="{name}"><static>1</static><pose>{_camera_pose(look)}</pose>'
+        '<link name="link"><sensor name="rgb" type="camera"><always_on>1</always_on>'
+        f'<update_rate>{IMAGE_RATE_HZ}</update_rate>{about}'
+        f'<camera><horizontal_fov>{CAMERA_FOVY_RAD}</horizontal_fov>'
         f'<image><width>{IMAGE_SIZE_PX}</width><height>{IMAGE_SIZE_PX}</height>'
         '<format>R8G8B8</format></image><clip><near>.02</near><far>20</far></clip></camera>'
         '</sensor></link></model>'
@@ -201,10 +201,7 @@ def _turned(vector: Array, axes: Array) -> Array:
     angle = float(np.linalg.norm(vector))
     if angle == 0.0:
         return axes
-    x, y, z = vector / angle
-    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    turn = np.eye(3) + math.sin(angle) * cross + (1 - math.cos(angle)) * cross @ cross
-    return np.asarray(turn @ axes)
+    return np.asarray(rotation(vector / angle, angle) @ axes)
 
 
 def _state(urdf: UrdfLinks, scene: SceneSpec) -> str:

@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 from onboard_decoder.manifest_yaml import load_manifest
 import pytest
 from sim.arm_pose import HOME, JOINTS, URDF
-from sim.gazebo.modern_world import IMAGE_RATE_HZ, IMAGE_TOPIC, modern_world_sdf, SHIPPED_SEED
+from sim.gazebo.modern_world import IMAGE_TOPIC, modern_world_sdf, SHIPPED_SEED
+from sim.gazebo.world_sdf import IMAGE_RATE_HZ
 from sim.model import MIMIC_JOINT
 from sim.tasks import draw_task
 import yaml

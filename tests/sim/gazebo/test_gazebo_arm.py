@@ -106,7 +106,7 @@ def test_two_of_them_do_not_hear_each_other(stepped_arm, gazebo, tmp_path):
 
 def test_a_killed_gazebo_is_noticed_and_can_be_started_again(arm):
     """The error comes soon and says what happened; a reset brings a fresh one."""
-    os.kill(arm.pid, signal.SIGKILL)
+    os.kill(arm.processes[0], signal.SIGKILL)
     with pytest.raises(GazeboLost, match='ended'):
         hold(arm, HOME, 2.0)
 
@@ -117,14 +117,14 @@ def test_a_killed_gazebo_is_noticed_and_can_be_started_again(arm):
 
 def test_a_frozen_gazebo_is_noticed(arm):
     """One that stands still without having been paused is lost."""
-    os.kill(arm.pid, signal.SIGSTOP)
+    os.kill(arm.processes[0], signal.SIGSTOP)
     try:
         began_s = time.monotonic()
         with pytest.raises(GazeboLost, match='stood still'):
             hold(arm, HOME, 60.0)
         assert time.monotonic() - began_s >= SILENT_S
     finally:
-        os.kill(arm.pid, signal.SIGCONT)
+        os.kill(arm.processes[0], signal.SIGCONT)
 
 
 def test_a_pause_is_waited_for(arm):
