@@ -15,8 +15,8 @@ from cloud_backbone.distillation.pipeline import distill
 from cloud_backbone.distillation.profile import PROFILES
 from onboard_decoder.manifest_yaml import load_manifest
 from onboard_decoder.training.__main__ import make_decoder
+from onboard_decoder.training.course import TrainSettings
 from onboard_decoder.training.planner_pipeline import EARS, EYES, make_planner
-from onboard_decoder.training.train import TrainSettings
 from rich.console import Console
 import sim
 from sim.arm_geometry import ArmGeometry

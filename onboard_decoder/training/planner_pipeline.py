@@ -14,17 +14,18 @@ from onboard_decoder.fallback.onboard_model import OnboardModel
 from onboard_decoder.fallback.simple_planner import SimplePlanner
 from onboard_decoder.manifest import Manifest
 from onboard_decoder.manifest_yaml import load_manifest
+from onboard_decoder.training.course import TrainSettings
 from onboard_decoder.training.export import OPSET
 from onboard_decoder.training.planner_card import planner_card
 from onboard_decoder.training.planner_data import Pictures, read_pictures
 from onboard_decoder.training.planner_export import describe, export, SmallPlanner
 from onboard_decoder.training.planner_scores import ask_all, curves_of, scores
 from onboard_decoder.training.planner_sentences import SentenceSource, vocabulary_of
-from onboard_decoder.training.planner_train import Course, train_ears, train_eyes
+from onboard_decoder.training.planner_train import train_ears, train_eyes
 import torch
 
-EYES = Course(steps=4000, batch=32, rate=1.5e-3, decay=0.02)
-EARS = Course(steps=4000, batch=128, rate=2e-3, decay=0.02)
+EYES = TrainSettings(steps=4000, batch=32, rate=1.5e-3, decay=0.02, warm_steps=100)
+EARS = TrainSettings(steps=4000, batch=128, rate=2e-3, decay=0.02, warm_steps=100)
 MOST_SCENES = 400
 
 
@@ -45,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def make_planner(
-    data: Path, out: Path, manifest: Manifest, eyes_course: Course, ears_course: Course,
+    data: Path, out: Path, manifest: Manifest, for_eyes: TrainSettings, for_ears: TrainSettings,
     most_scenes: int = MOST_SCENES,
 ) -> dict[str, float]:
     """Train, export, calibrate, measure, and write the card; return the figures.
@@ -56,8 +57,8 @@ def make_planner(
     pictures = read_pictures(data / 'train')
     words = vocabulary_of(pictures.sentences)
     ears, ears_s = train_ears(
-        out, SentenceSource(pictures.sentences, words), len(words), ears_course)
-    eyes, eyes_s = train_eyes(out, pictures, eyes_course)
+        out, SentenceSource(pictures.sentences, words), len(words), for_ears)
+    eyes, eyes_s = train_eyes(out, pictures, for_eyes)
     model, path = SmallPlanner(eyes, ears), out / 'planner.onnx'
     difference = export(model, manifest, words, path)
     val = read_pictures(data / 'val', most_scenes)
@@ -68,8 +69,8 @@ def make_planner(
     figures = scores(ask_all(_planner(manifest, path), test, manifest), least)
     about: dict[str, Any] = {
         **_facts(model, manifest, path), **_seeds(data), 'difference': difference, 'least': least,
-        'seed': eyes_course.seed, 'eyes_steps': eyes_course.steps, 'eyes_batch': eyes_course.batch,
-        'ears_steps': ears_course.steps, 'ears_batch': ears_course.batch, 'eyes_cpu_s': eyes_s,
+        'seed': for_eyes.seed, 'eyes_steps': for_eyes.steps, 'eyes_batch': for_eyes.batch,
+        'ears_steps': for_ears.steps, 'ears_batch': for_ears.batch, 'eyes_cpu_s': eyes_s,
         'ears_cpu_s': ears_s, **_sizes(train=pictures, val=val, test=test),
     }
     (out / 'PLANNER_CARD.md').write_text(planner_card(manifest, about, figures), encoding='utf-8')

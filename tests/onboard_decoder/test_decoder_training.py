@@ -8,8 +8,10 @@ import numpy as np
 from onboard_decoder.kinematics import ForwardKinematics
 from onboard_decoder.manifest_yaml import load_manifest
 from onboard_decoder.plan_decoder import PlanDecoder
+from onboard_decoder.training import course
 from onboard_decoder.training import train as train_module
 from onboard_decoder.training.closed_loop import LoopSettings, play_sequences, summary
+from onboard_decoder.training.course import TrainSettings
 from onboard_decoder.training.dataset import (
     Batch,
     DemonstrationsError,
@@ -24,7 +26,7 @@ from onboard_decoder.training.export import export, random_inputs
 from onboard_decoder.training.losses import losses_of
 from onboard_decoder.training.model_card import model_card
 from onboard_decoder.training.tool_layer import ToolLayer
-from onboard_decoder.training.train import train, TrainSettings
+from onboard_decoder.training.train import train
 import onnx
 import pytest
 from sim.arm_geometry import ArmGeometry
@@ -131,7 +133,7 @@ def test_an_interrupted_training_ends_where_an_uninterrupted_one_does(
     """Resuming from a checkpoint gives the weights of a run in one piece."""
     settings = TrainSettings(steps=12, batch=50)
     whole = train(tmp_path / 'whole', demonstrations, MANIFEST, settings, SMALL)
-    monkeypatch.setattr(train_module, '_SAVE_EVERY', 5)
+    monkeypatch.setattr(course, 'SAVE_EVERY', 5)
 
     def interrupted(data: Batch, batch: int, seed: int, first: int, last: int) -> Iterator[Batch]:
         yield from draw_batches(data, batch, seed, first, 7)

@@ -4,18 +4,24 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from onboard_decoder.fallback.onboard_model import Curve, INPUTS, OnboardModel, OUTPUTS, TASKS
 from onboard_decoder.fallback.sentence_words import split_words
 from onboard_decoder.fallback.simple_planner import SimplePlanner
 from onboard_decoder.manifest_yaml import load_manifest
-from onboard_decoder.training import planner_ears, planner_eyes
+from onboard_decoder.training import course, planner_ears, planner_eyes, planner_train
+from onboard_decoder.training.course import TrainSettings
 from onboard_decoder.training.planner_card import planner_card
 from onboard_decoder.training.planner_data import Pictures, read_pictures, ShardError
 from onboard_decoder.training.planner_export import export, KINDS, SmallPlanner
 from onboard_decoder.training.planner_losses import ears_loss, eyes_loss
-from onboard_decoder.training.planner_pictures import draw_pictures, picture_batch
+from onboard_decoder.training.planner_pictures import (
+    draw_pictures,
+    picture_batch,
+    PictureBatch,
+)
 from onboard_decoder.training.planner_pipeline import make_planner
 from onboard_decoder.training.planner_scores import ask_all, curves_of, scores
 from onboard_decoder.training.planner_sentences import (
@@ -24,7 +30,7 @@ from onboard_decoder.training.planner_sentences import (
     STAY,
     vocabulary_of,
 )
-from onboard_decoder.training.planner_train import Course, train_ears, train_eyes
+from onboard_decoder.training.planner_train import train_ears, train_eyes
 import pytest
 from sim.dataset import generate
 from sim.entity import COLOURS as SIM_COLOURS
@@ -32,7 +38,7 @@ from sim.entity import KINDS as SIM_KINDS
 import torch
 
 MANIFEST = load_manifest('tendon_arm')
-SHORT = Course(seed=0, steps=4, batch=4)
+SHORT = TrainSettings(seed=0, steps=4, batch=4)
 
 
 @pytest.fixture(scope='module')
@@ -124,18 +130,32 @@ def test_training_learns(pictures: Pictures, tmp_path: Path) -> None:
     torch.manual_seed(0)
     untrained = planner_ears.Ears(len(words) + 1)
     before = float(ears_loss(untrained(batch.words), batch).detach())
-    ears, _ = train_ears(tmp_path, source, len(words), Course(steps=60, batch=32, rate=3e-3))
+    settings = TrainSettings(steps=60, batch=32, rate=3e-3)
+    ears, _ = train_ears(tmp_path, source, len(words), settings)
     after = float(ears_loss(ears(batch.words), batch).detach())
     assert np.isfinite(after) and after < 0.8 * before
 
 
-def test_the_same_seed_gives_the_same_weights(pictures: Pictures, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_weights(
+    pictures: Pictures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two runs agree bit by bit, and so does one that was interrupted."""
     one, _ = train_eyes(tmp_path / 'one', pictures, SHORT)
     two, _ = train_eyes(tmp_path / 'two', pictures, SHORT)
     other, _ = train_eyes(tmp_path / 'three', pictures, replace(SHORT, seed=1))
-    kept, seconds = train_eyes(tmp_path / 'one', pictures, SHORT)
-    weights = [m.near[0][0].weight.detach() for m in (one, two, kept, other)]
+    monkeypatch.setattr(course, 'SAVE_EVERY', 2)
+    batches = iter(range(3))
+
+    def interrupted(*given: Any) -> PictureBatch:
+        if next(batches, None) is None:
+            raise KeyboardInterrupt
+        return draw_pictures(*given)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(planner_train, 'draw_pictures', interrupted)
+        train_eyes(tmp_path / 'parts', pictures, SHORT)
+    resumed, seconds = train_eyes(tmp_path / 'parts', pictures, SHORT)
+    weights = [m.near[0][0].weight.detach() for m in (one, two, resumed, other)]
     assert torch.equal(weights[0], weights[1]) and torch.equal(weights[0], weights[2])
     assert not torch.equal(weights[0], weights[3])
     assert seconds > 0
