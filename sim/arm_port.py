@@ -12,7 +12,9 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sim.arm_pose import JOINTS
 from sim.camera import Image
+from sim.errors import CommandError
 from sim.scene import SceneSpec
 from sim.world import World
 
@@ -36,6 +38,31 @@ class JointReading:
     time_s: float
     positions: dict[str, float]
     velocities: dict[str, float]
+
+    @classmethod
+    def of(cls, time_s: float, positions: Array, velocities: Array) -> JointReading:
+        """Return a reading of arrays (joints,) in manifest order."""
+        return cls(
+            time_s,
+            dict(zip(JOINTS, map(float, positions), strict=True)),
+            dict(zip(JOINTS, map(float, velocities), strict=True)),
+        )
+
+
+def targets_after(former: Array, positions: Mapping[str, float]) -> Array:
+    """Return targets (joints,) after a command; joints that are not named keep theirs.
+
+    Raises:
+        CommandError: an unknown joint or a value that is not finite.
+    """
+    targets: Array = former.copy()
+    for name, value in positions.items():
+        if name not in JOINTS:
+            raise CommandError('joint', name, JOINTS)
+        if not np.isfinite(value):
+            raise CommandError(f'position of {name}', value, 'finite numbers')
+        targets[JOINTS.index(name)] = value
+    return targets
 
 
 class SimulatedArm(Protocol):

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from sim.arm_port import CONTROL_PERIOD_S, JointReading, TOP_SPEED
+from sim.arm_port import CONTROL_PERIOD_S, JointReading, targets_after, TOP_SPEED
 from sim.arm_pose import JOINTS
 from sim.camera import Camera, Image
 from sim.display import mujoco
-from sim.errors import CommandError
 from sim.model import DAMPING, STIFFNESS
 from sim.scene import SceneSpec
 from sim.world import World
@@ -105,11 +104,7 @@ class MujocoArm:
             value + self._rng.normal(0.0, 1.0, len(JOINTS)) * scale * noise if noise else value
             for value, noise in zip((self.positions, self.velocities), self._noise, strict=True)
         )
-        return JointReading(
-            self.time_s,
-            dict(zip(JOINTS, map(float, position), strict=True)),
-            dict(zip(JOINTS, map(float, velocity), strict=True)),
-        )
+        return JointReading.of(self.time_s, position, velocity)
 
     def command(
         self, positions: Mapping[str, float], period_s: float = CONTROL_PERIOD_S
@@ -121,13 +116,7 @@ class MujocoArm:
         Raises:
             CommandError: an unknown joint or a value that is not finite.
         """
-        target = self._target.copy()
-        for name, value in positions.items():
-            if name not in JOINTS:
-                raise CommandError('joint', name, JOINTS)
-            if not np.isfinite(value):
-                raise CommandError(f'position of {name}', value, 'finite numbers')
-            target[JOINTS.index(name)] = value
+        target = targets_after(self._target, positions)
         self._target = np.clip(target, self._lower, self._upper)
         slope = (self._target - self._reference) / max(period_s, CONTROL_PERIOD_S / 10)
         self._slope = np.clip(slope, -TOP_SPEED, TOP_SPEED)

@@ -14,10 +14,10 @@ import tempfile
 
 import numpy as np
 from numpy.typing import NDArray
-from sim.arm_port import CONTROL_PERIOD_S, JointReading, TOP_SPEED
+from sim.arm_port import CONTROL_PERIOD_S, JointReading, targets_after, TOP_SPEED
 from sim.arm_pose import JOINTS, URDF
 from sim.display import mujoco
-from sim.errors import CommandError, GazeboLost, SimError
+from sim.errors import GazeboLost, SimError
 from sim.gazebo.arm_sdf import MODEL
 from sim.gazebo.running_world import Image, RunningWorld
 from sim.gazebo.urdf_links import position_between, UrdfLinks
@@ -89,11 +89,7 @@ class GazeboArm:
 
     def read(self) -> JointReading:
         """Read the joints."""
-        return JointReading(
-            self.time_s,
-            dict(zip(JOINTS, map(float, self.positions), strict=True)),
-            dict(zip(JOINTS, map(float, self.velocities), strict=True)),
-        )
+        return JointReading.of(self.time_s, self.positions, self.velocities)
 
     def command(
         self, positions: Mapping[str, float], period_s: float = CONTROL_PERIOD_S
@@ -103,13 +99,7 @@ class GazeboArm:
         Raises:
             CommandError: an unknown joint or a value that is not finite.
         """
-        target = self._target.copy()
-        for name, value in positions.items():
-            if name not in JOINTS:
-                raise CommandError('joint', name, JOINTS)
-            if not np.isfinite(value):
-                raise CommandError(f'position of {name}', value, 'finite numbers')
-            target[JOINTS.index(name)] = value
+        target = targets_after(self._target, positions)
         most = TOP_SPEED * max(period_s, CONTROL_PERIOD_S / 10)
         target = np.clip(target, self._target - most, self._target + most)
         self._target = np.clip(target, self._lower, self._upper)
