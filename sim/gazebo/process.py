@@ -57,7 +57,7 @@ class GazeboProcess:
         self._server = self._start(world, folder, screen, is_paused)
         try:
             self._wait_up(folder / 'gzserver.log')
-        except GazeboUnavailable:
+        except BaseException:
             self.stop()
             raise
 

@@ -41,14 +41,14 @@ class GazeboTransport:
         self._lock = threading.Lock()
         self._closed = False
         try:
-            self._master = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
-            self._own = socket.create_server((host, 0))
+            self._master = self._keep(socket.create_connection((host, port), CONNECT_TIMEOUT_S))
+            self._own = self._keep(socket.create_server((host, 0)))
             for _ in range(_GREETINGS):
                 self._heard(_read(self._master))
-        except OSError as error:
+        except (OSError, EOFError) as error:
+            self.close()
             raise GazeboLost(f'no master at {host}:{port} ({error})') from error
         self._master.settimeout(None)
-        self._open += [self._master, self._own]
         self._me = self._own.getsockname()[:2]
         self._start(self._listen_to_master)
         self._start(self._accept)
