@@ -6,6 +6,7 @@ Knows how to start, ask and end them; what they say to each other is theirs.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 import json
 import os
@@ -118,10 +119,11 @@ class _Part:
             )
 
     def ask(self, line: str, timeout_s: float) -> str:
-        """Return the answer to a line."""
+        """Return the answer to a line; raises what ``line`` raises."""
         assert self._process.stdin is not None
-        self._process.stdin.write(f'{line}\n')
-        self._process.stdin.flush()
+        with suppress(BrokenPipeError):  # the answer says why
+            self._process.stdin.write(f'{line}\n')
+            self._process.stdin.flush()
         return self.line(timeout_s)
 
     def line(self, timeout_s: float) -> str:
@@ -155,7 +157,8 @@ class _Part:
         """End it."""
         for end in (self._process.stdin, self._process.stdout):
             assert end is not None
-            end.close()
+            with suppress(BrokenPipeError):  # it has ended with a question unread
+                end.close()
         self._process.terminate()
         try:
             self._process.wait(STOP_S)

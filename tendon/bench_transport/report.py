@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from statistics import median, quantiles
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from tendon.bench_transport.contestant import Round
 from tendon.bench_transport.peer_environments import how_to_make
 
 NAMES = ('ours', 'ours_full_size', 'openpi', 'lerobot', 'lerobot_as_shipped')
@@ -21,26 +24,32 @@ _SENDS = {
 }
 
 
-class Figures(Protocol):
-    """What is known of one contestant."""
+@dataclass
+class Result:
+    """What one contestant did; times in ms, bytes per call."""
 
-    bytes_up: int
-    bytes_down: int
+    rounds: list[Round] = field(default_factory=list)
+    bytes_up: int = 0
+    bytes_down: int = 0
 
     @property
     def p50_ms(self) -> float:
-        """Of calls."""
+        """Median of the rounds' medians."""
+        return median(median(each.took_ms) for each in self.rounds)
 
     @property
     def p99_ms(self) -> float:
-        """Of calls."""
+        """Over all calls."""
+        took = [ms for each in self.rounds for ms in each.took_ms]
+        return quantiles(took, n=100)[98]
 
     @property
     def cpu_ms(self) -> float:
-        """Of both ends, per call."""
+        """Of both ends, per call: median of the rounds."""
+        return median(each.cpu_ms for each in self.rounds)
 
 
-def figures(results: Mapping[str, Figures]) -> dict[str, Any]:
+def figures(results: Mapping[str, Result]) -> dict[str, Any]:
     """Return the JSON line's keys; null for what did not run."""
     found: dict[str, Any] = {}
     for name in NAMES:
@@ -58,7 +67,7 @@ def figures(results: Mapping[str, Figures]) -> dict[str, Any]:
     return found
 
 
-def print_table(results: Mapping[str, Figures], console: Console) -> None:
+def print_table(results: Mapping[str, Result], console: Console) -> None:
     """Print one line each, and how to install what is missing."""
     table = Table('', 'p50 ms', 'p99 ms', 'CPU ms', 'bytes up', 'bytes down', 'image',
                   title='One 480x640x3 image and 7 floats to a 50x7 chunk, on loopback')

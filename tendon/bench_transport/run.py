@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 import json
 import os
 from pathlib import Path
-from statistics import median, quantiles
 import time
 
 from onboard_decoder.manifest_yaml import load_manifest
@@ -16,9 +14,9 @@ from onboard_decoder.plan_decoder import PlanDecoder
 from rich.console import Console
 from rich.progress import Progress
 from tendon.bench_transport.byte_counter import ByteCounter
-from tendon.bench_transport.contestant import Contestant, Round, Running, this_python
+from tendon.bench_transport.contestant import Contestant, Running, this_python
 from tendon.bench_transport.peer_environments import find_python
-from tendon.bench_transport.report import figures, print_table
+from tendon.bench_transport.report import figures, print_table, Result
 from tendon.errors import BadRequest
 from tendon.provenance import provenance
 
@@ -26,31 +24,6 @@ WARM_UP, COUNTED = 20, 20
 _HERE = 'tendon.bench_transport'
 _SIZES = {'ours': ('128', '128'), 'ours_full_size': ('640', '480')}
 _LEROBOT_PAD_S = 1 / 30  # its default inference_latency
-
-
-@dataclass
-class Result:
-    """What one contestant did; times in ms, bytes per call."""
-
-    rounds: list[Round] = field(default_factory=list)
-    bytes_up: int = 0
-    bytes_down: int = 0
-
-    @property
-    def p50_ms(self) -> float:
-        """Median of the rounds' medians."""
-        return median(median(each.took_ms) for each in self.rounds)
-
-    @property
-    def p99_ms(self) -> float:
-        """Over all calls."""
-        took = [ms for each in self.rounds for ms in each.took_ms]
-        return quantiles(took, n=100)[98]
-
-    @property
-    def cpu_ms(self) -> float:
-        """Of both ends, per call: median of the rounds."""
-        return median(each.cpu_ms for each in self.rounds)
 
 
 def run(

@@ -2,6 +2,7 @@
 """Promises of the bench of the round trip, with the real server and the real client."""
 
 import json
+from pathlib import Path
 import socket
 import sys
 import threading
@@ -11,9 +12,19 @@ import pytest
 pytest.importorskip('torch')
 
 from tendon.bench_transport.byte_counter import ByteCounter
+from tendon.bench_transport.contestant import Contestant, Running, this_python
 from tendon.bench_transport.peer_environments import find_python, how_to_make
 from tendon.bench_transport.run import run
-from tendon.errors import BadRequest
+from tendon.errors import BadRequest, PartDied
+
+STAND_IN = """
+import os, sys, time
+is_client = sys.argv[1] == 'client'
+if is_client:
+    os.close(0)
+print(os.getpid(), flush=True)
+time.sleep(0.5 if is_client else 60)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +67,19 @@ def test_counts_that_give_no_median_are_refused(tmp_path, counts):
     """Before anything is started."""
     with pytest.raises(BadRequest, match='allowed'):
         run(out=tmp_path, **counts)
+
+
+def test_a_client_that_hears_no_more_is_named_and_its_server_ended(tmp_path, monkeypatch):
+    """The error says which part ended, and nothing is left behind."""
+    (tmp_path / 'stand_in.py').write_text(STAND_IN)
+    monkeypatch.setenv('PYTHONPATH', str(tmp_path))
+    ends = ('stand_in', 'server'), ('stand_in', 'client')
+
+    with pytest.raises(PartDied, match='dummy_client'):
+        with Running(Contestant('dummy', this_python(), *ends), tmp_path) as running:
+            running.play(1)
+
+    assert not Path(f'/proc/{running.port}').exists()
 
 
 def test_bytes_are_counted_in_both_directions():
