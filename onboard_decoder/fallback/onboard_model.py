@@ -31,6 +31,7 @@ OUTPUTS = (
     'presence', 'kind', 'colour', 'offset', 'state', 'turn',
 )
 TASKS = ('pick', 'put', 'stack', 'push', 'home', 'stay', 'other')
+"""'other' is whatever the onboard planner does not understand."""
 
 
 class PlannerFileError(ConfigError):

@@ -15,8 +15,9 @@ from onboard_decoder.plan_decoder import PlanDecoder
 from onboard_decoder.training.closed_loop import LoopSettings, play_sequences, summary
 from onboard_decoder.training.course import TrainSettings
 from onboard_decoder.training.decoder_model import DecoderModel, SKILLS
-from onboard_decoder.training.export import export, OPSET
+from onboard_decoder.training.export import export
 from onboard_decoder.training.model_card import model_card
+from onboard_decoder.training.onnx_writer import OPSET
 from onboard_decoder.training.train import train
 
 # As the robot does it, more often, at every third tick, and with a decoder that takes 180 ms.

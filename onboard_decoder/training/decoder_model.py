@@ -24,8 +24,6 @@ import torch
 from torch import nn, Tensor
 from torch.nn import functional as F
 
-INPUTS = ('skill', 'target', 'gripper', 'speed', 'joints', 'velocities', 'accelerations', 'known',
-          'delay', 'latent', 'draft', 'tau')
 SKILLS = tuple(skill.value for skill in Skill)
 LOWEST_YAW = -0.9       # [rad] a parallel gripper looks the same after pi: yaw starts here
 REMAINING_CAP_S = 3.0

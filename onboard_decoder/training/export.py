@@ -8,30 +8,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
-import warnings
 
 import numpy as np
-from onboard_decoder.errors import ConfigError
 from onboard_decoder.manifest import Manifest
-from onboard_decoder.training.decoder_model import DecoderModel, INPUTS, SKILLS
-import onnx
-import onnxruntime
+from onboard_decoder.training.decoder_model import DecoderModel, SKILLS
+from onboard_decoder.training.onnx_writer import greatest_difference, note, ParityError, write
 import torch
 from torch import Tensor
 
-OPSET = 18
+OUTPUTS = ('chunk', 'remaining')
 TOLERANCE = 1e-4        # [rad], [m] or [s] between torch and onnxruntime
 _CHECKED = 64           # random inputs
-
-
-class ParityError(ConfigError):
-    """The exported file does not compute what the network computes."""
-
-    def __init__(self, difference: float) -> None:
-        super().__init__(
-            f'exported decoder differs from the network by {difference:.2g}; '
-            f'allowed: {TOLERANCE}')
 
 
 def export(model: DecoderModel, manifest: Manifest, path: Path) -> float:
@@ -41,32 +28,13 @@ def export(model: DecoderModel, manifest: Manifest, path: Path) -> float:
         ParityError: the difference is too large.
     """
     model = model.eval()
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore')     # the exporter warns about its own parts
-        torch.onnx.export(
-            model, tuple(random_inputs(model, manifest, 1, seed=0).values()), path,
-            input_names=list(INPUTS), output_names=['chunk', 'remaining'], opset_version=OPSET,
-            dynamo=True, external_data=False, verbose=False)
-    _describe(path, model, manifest)
-    difference = parity(model, manifest, path)
+    inputs = [random_inputs(model, manifest, 1, seed) for seed in range(_CHECKED)]
+    write(model, inputs[0], OUTPUTS, path)
+    note(path, _facts(model, manifest))
+    difference = greatest_difference(model, path, OUTPUTS, inputs)
     if not difference <= TOLERANCE:
-        raise ParityError(difference)
+        raise ParityError(path, difference, TOLERANCE)
     return difference
-
-
-def parity(model: DecoderModel, manifest: Manifest, path: Path) -> float:
-    """Greatest difference between torch and onnxruntime over random inputs."""
-    session = onnxruntime.InferenceSession(str(path), providers=['CPUExecutionProvider'])
-    worst = 0.0
-    for seed in range(_CHECKED):
-        inputs = random_inputs(model, manifest, 1, seed)
-        with torch.no_grad():
-            expected = model(**inputs)
-        got = session.run(
-            ['chunk', 'remaining'], {name: value.numpy() for name, value in inputs.items()})
-        for mine, theirs in zip(expected, got, strict=True):
-            worst = float(np.maximum(worst, np.abs(mine.numpy() - theirs).max()))   # keeps NaN
-    return worst
 
 
 def random_inputs(
@@ -102,11 +70,9 @@ def random_inputs(
     return {name: torch.tensor(value, dtype=torch.float32) for name, value in arrays.items()}
 
 
-def _describe(path: Path, model: DecoderModel, manifest: Manifest) -> None:
-    """Write into the file whose decoder it is, and make sure that it names no folder."""
-    file = onnx.load(path)
-    del file.metadata_props[:]
-    onnx.helper.set_model_props(file, {
+def _facts(model: DecoderModel, manifest: Manifest) -> dict[str, str]:
+    """Say whose decoder it is."""
+    return {
         'robot': manifest.name,
         'joints': json.dumps(list(manifest.joint_names)),
         'skills': json.dumps(list(SKILLS)),
@@ -115,12 +81,4 @@ def _describe(path: Path, model: DecoderModel, manifest: Manifest) -> None:
         'longest_delay_s': str(model.config.longest_delay_s),
         'horizon': str(model.config.horizon),
         'latent_size': str(model.config.latent_size),
-    })
-    graph = file.graph
-    notes: list[Any] = [*graph.node, *graph.value_info, *graph.input, *graph.output,
-                        *graph.initializer]
-    for part in notes:
-        del part.metadata_props[:]
-        part.doc_string = ''
-    onnx.checker.check_model(file)
-    onnx.save(file, path)
+    }

@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from onboard_decoder.fallback.onboard_model import TASKS
 from onboard_decoder.training.planner_eyes import COLOURS, KINDS
 import torch
 from torch import nn, Tensor
 
-TASKS = ('pick', 'put', 'stack', 'push', 'home', 'stay', 'other')
-"""'other' is whatever the onboard planner does not understand."""
 MOST_WORDS = 24
 
 

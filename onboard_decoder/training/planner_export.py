@@ -12,16 +12,13 @@ import hashlib
 import json
 from pathlib import Path
 from typing import Any
-import warnings
 
-import numpy as np
-from onboard_decoder.fallback.onboard_model import Curve, FORMAT, INPUTS, Kind, OUTPUTS
+from onboard_decoder.fallback.onboard_model import Curve, FORMAT, Kind, OUTPUTS, TASKS
 from onboard_decoder.manifest import Manifest
-from onboard_decoder.training.export import OPSET, ParityError, TOLERANCE
-from onboard_decoder.training.planner_ears import Ears, MOST_WORDS, TASKS
+from onboard_decoder.training.onnx_writer import greatest_difference, note, ParityError, write
+from onboard_decoder.training.planner_ears import Ears, MOST_WORDS
 from onboard_decoder.training.planner_eyes import COLOURS, Eyes, IMAGE_PX
 import onnx
-import onnxruntime
 import torch
 from torch import nn, Tensor
 
@@ -30,6 +27,7 @@ KINDS = (
     Kind('bin', 0.025, 0.025, is_container=True),
 )
 NO_CURVES: Mapping[str, Curve] = {name: Curve(1.0, 0.0) for name in ('steps', 'done', 'refused')}
+TOLERANCE = 1e-3  # between torch and onnxruntime, as share of 1 and the value
 _CHECKED = 32  # random inputs
 
 
@@ -55,25 +53,20 @@ def export(model: SmallPlanner, manifest: Manifest, words: Sequence[str], path: 
     """
     model = model.eval()
     path.parent.mkdir(parents=True, exist_ok=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore')  # the exporter warns about its own parts
-        torch.onnx.export(
-            model, tuple(_inputs(len(words), seed=0).values()), path, input_names=list(INPUTS),
-            output_names=list(OUTPUTS), opset_version=OPSET, dynamo=True, external_data=False,
-            verbose=False)
+    inputs = [_inputs(len(words), seed) for seed in range(_CHECKED)]
+    write(model, inputs[0], OUTPUTS, path)
     describe(path, manifest, words, NO_CURVES)
-    difference = _parity(model, len(words), path)
-    if not difference <= TOLERANCE * 10:
-        raise ParityError(difference)
+    difference = greatest_difference(model, path, OUTPUTS, inputs, is_relative=True)
+    if not difference <= TOLERANCE:
+        raise ParityError(path, difference, TOLERANCE)
     return difference
 
 
 def describe(path: Path, manifest: Manifest, words: Sequence[str],
              curves: Mapping[str, Curve]) -> None:
     """Write into the file whose planner it is and how to read it; it names no folder."""
-    file = onnx.load(path)
     weights = hashlib.sha256()
-    for tensor in sorted(file.graph.initializer, key=lambda entry: entry.name):
+    for tensor in sorted(onnx.load(path).graph.initializer, key=lambda entry: entry.name):
         weights.update(tensor.name.encode() + tensor.raw_data)
     about: dict[str, Any] = {
         'format': FORMAT, 'robot': manifest.name, 'image_px': IMAGE_PX, 'words': list(words),
@@ -81,32 +74,7 @@ def describe(path: Path, manifest: Manifest, words: Sequence[str],
         'colours': list(COLOURS), 'digest': weights.hexdigest()[:16],
         'curves': {name: [curve.slope, curve.offset] for name, curve in curves.items()},
     }
-    del file.metadata_props[:]
-    onnx.helper.set_model_props(file, {name: json.dumps(value) for name, value in about.items()})
-    graph = file.graph
-    notes: list[Any] = [*graph.node, *graph.value_info, *graph.input, *graph.output,
-                        *graph.initializer]
-    for part in notes:
-        del part.metadata_props[:]
-        part.doc_string = ''
-    onnx.checker.check_model(file)
-    onnx.save(file, path)
-
-
-def _parity(model: SmallPlanner, words: int, path: Path) -> float:
-    """Greatest difference between torch and onnxruntime over random inputs."""
-    session = onnxruntime.InferenceSession(str(path), providers=['CPUExecutionProvider'])
-    worst = 0.0
-    for seed in range(_CHECKED):
-        inputs = _inputs(words, seed)
-        with torch.no_grad():
-            expected = model(**inputs)
-        got = session.run(
-            list(OUTPUTS), {name: value.numpy() for name, value in inputs.items()})
-        for mine, theirs in zip(expected, got, strict=True):
-            size = 1.0 + np.abs(mine.numpy())
-            worst = float(np.maximum(worst, (np.abs(mine.numpy() - theirs) / size).max()))
-    return worst
+    note(path, {name: json.dumps(value) for name, value in about.items()})
 
 
 def _inputs(words: int, seed: int) -> dict[str, Tensor]:

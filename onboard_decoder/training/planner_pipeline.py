@@ -15,7 +15,7 @@ from onboard_decoder.fallback.simple_planner import SimplePlanner
 from onboard_decoder.manifest import Manifest
 from onboard_decoder.manifest_yaml import load_manifest
 from onboard_decoder.training.course import TrainSettings
-from onboard_decoder.training.export import OPSET
+from onboard_decoder.training.onnx_writer import OPSET
 from onboard_decoder.training.planner_card import planner_card
 from onboard_decoder.training.planner_data import Pictures, read_pictures
 from onboard_decoder.training.planner_export import describe, export, SmallPlanner

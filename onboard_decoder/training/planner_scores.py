@@ -37,12 +37,11 @@ class Trial:
     error_px: float | None
 
 
-def ask_all(planner: SimplePlanner, pictures: Pictures, manifest: Manifest,
-            most: int | None = None) -> list[Trial]:
+def ask_all(planner: SimplePlanner, pictures: Pictures, manifest: Manifest) -> list[Trial]:
     """Ask the planner every sentence."""
     joints = JointState(0, manifest.home, 0 * manifest.home)
     trials = []
-    for sentence in pictures.sentences[:most]:
+    for sentence in pictures.sentences:
         answer = planner.plan(sentence.text, pictures.image[sentence.scene], joints)
         error = _error_px(answer, sentence, pictures)
         trials.append(Trial(sentence, answer, _is_right(answer, sentence, error), error))

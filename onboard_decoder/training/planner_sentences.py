@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
+from onboard_decoder.fallback.onboard_model import TASKS
 from onboard_decoder.fallback.sentence_words import split_words, word_numbers
 from onboard_decoder.training.planner_data import Sentence
-from onboard_decoder.training.planner_ears import MOST_WORDS, TASKS
+from onboard_decoder.training.planner_ears import MOST_WORDS
 from onboard_decoder.training.planner_eyes import COLOURS, KINDS
 import torch
 from torch import Tensor

@@ -13,11 +13,12 @@ import json
 from pathlib import Path
 import time
 
+from onboard_decoder.decoder_file import INPUTS
 from onboard_decoder.manifest import Manifest
 from onboard_decoder.training import course
 from onboard_decoder.training.course import TrainSettings
 from onboard_decoder.training.dataset import Batch, draw_batches, load_demonstrations
-from onboard_decoder.training.decoder_model import DecoderConfig, DecoderModel, INPUTS
+from onboard_decoder.training.decoder_model import DecoderConfig, DecoderModel
 from onboard_decoder.training.drafts import with_drafts, with_latents
 from onboard_decoder.training.earlier import begin_with
 from onboard_decoder.training.losses import losses_of

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onboard_decoder.fallback.onboard_model import Curve, INPUTS, OnboardModel, OUTPUTS, TASKS
+from onboard_decoder.fallback.onboard_model import Curve, OnboardModel, TASKS
 from onboard_decoder.fallback.sentence_words import split_words
 from onboard_decoder.fallback.simple_planner import SimplePlanner
 from onboard_decoder.manifest_yaml import load_manifest
@@ -63,7 +63,6 @@ def test_the_numbers_of_names_are_the_simulators() -> None:
     """Kinds and colours stand in shards as numbers, so both sides list them in one order."""
     assert planner_eyes.KINDS == SIM_KINDS and planner_eyes.COLOURS == SIM_COLOURS
     assert tuple(kind.name for kind in KINDS) == SIM_KINDS
-    assert planner_ears.TASKS == TASKS
 
 
 def test_batches_keep_labels_where_things_are(
@@ -182,12 +181,12 @@ def test_scores_count_only_what_is_sure_enough(data: Path, tmp_path: Path) -> No
     difference = export(small, MANIFEST, words, tmp_path / 'p.onnx')
     assert difference <= 1e-3
     planner = SimplePlanner(MANIFEST, OnboardModel(MANIFEST, tmp_path / 'p.onnx'))
-    trials = ask_all(planner, read_pictures(data / 'test'), MANIFEST, most=60)
+    few = read_pictures(data / 'test', 4)
+    trials = ask_all(planner, few, MANIFEST)
     figures = scores(trials, 1.1)
-    assert len(trials) == 60
+    assert len(trials) == len(few.sentences) > 0
     assert all(value == 0.0 for name, value in figures.items() if name.endswith('answered'))
     assert all(isinstance(curve, Curve) for curve in curves_of(trials).values())
-    assert set(INPUTS) == {'image', 'words'} and 'presence' in OUTPUTS
     assert planner_card(MANIFEST, _about(), figures).startswith('# Onboard planner of tendon_arm')
 
 
