@@ -193,7 +193,7 @@ def evaluate(
     ))
 
 
-@app.command('gazebo-install')
+@app.command('gazebo-install', epilog=examples('tendon gazebo-install'))
 def gazebo_install() -> None:
     """Fetch Gazebo Classic into the user's cache; 245 MB, without root."""
     from sim.gazebo.install import install as run

@@ -9,14 +9,23 @@ import pytest
 from tendon import __version__, cli
 from tendon.cli_options import Mishap, Mode
 from tendon.errors import BadRequest, PartNotReady
+from typer.main import get_command
 from typer.testing import CliRunner
 
 HEAVY = ('torch', 'transformers', 'mujoco', 'onnxruntime', 'rclpy', 'grpc', 'matplotlib', 'numpy')
-COMMANDS = (
-    ['demo'], ['arm'], ['robot'], ['ask'], ['eval'], ['distill'],
-    ['bench', 'latency'], ['bench', 'kv'], ['bench', 'agent'], ['doctor'],
-    ['state', 'show'],
-)
+
+
+def commands(group, path=()):
+    """Return the words of every command below a group."""
+    return [
+        words for name, entry in group.commands.items()
+        for words in (
+            commands(entry, (*path, name)) if hasattr(entry, 'commands') else [(*path, name)])
+    ]
+
+
+COMMANDS = [words for words in commands(get_command(cli.app)) if words != ('serve',)]
+"""All but the one whose help is that of the server."""
 
 
 @pytest.fixture
