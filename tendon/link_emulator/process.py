@@ -117,12 +117,9 @@ def main(arguments: Sequence[str] = ()) -> int:
         say({'missing': str(error)})
         return 1
     gc.disable()  # its pauses would be jitter; nothing here makes cycles
-    priority = Priority(PRIORITY)
-    priority.take()
+    Priority(PRIORITY).take()
     try:
-        say({
-            **{end.value: emulator.path(end) for end in End}, 'scheduling': priority.state,
-        })
+        say({end.value: emulator.path(end) for end in End})
         emulator.run()
     finally:
         emulator.clear_up()
