@@ -46,11 +46,7 @@ class _Ahead:
 
 
 class PlanAhead:
-    """Asks one question at a time, ahead where that is allowed.
-
-    Attributes:
-      used_count, dropped_count: answers of questions that were put ahead.
-    """
+    """Asks one question at a time, ahead where that is allowed."""
 
     def __init__(
         self, asker: TurnAsker, intake: ObservationIntake, sight: Sight, settings: AgentSettings,
@@ -61,8 +57,6 @@ class PlanAhead:
         self._settings, self._settle_s, self._log = settings, settle_s, log
         self._answers_s: deque[float] = deque(maxlen=_WINDOW)
         self._ahead: _Ahead | None = None
-        self._rest_since_ns: int | None = None
-        self.used_count = self.dropped_count = 0
 
     @property
     def lead_s(self) -> float:
@@ -70,11 +64,6 @@ class PlanAhead:
         answer_s = max(self._answers_s, default=_UNKNOWN_S)
         wanted_s = answer_s + self._settings.ahead_image_s - self._settle_s
         return min(wanted_s, self._settings.ahead_most_s)
-
-    @property
-    def is_open(self) -> bool:
-        """True if a question was put ahead and is not decided."""
-        return self._ahead is not None
 
     @property
     def wants_image(self) -> bool:
@@ -101,7 +90,7 @@ class PlanAhead:
             return
         self._ahead = ahead = _Ahead(question)
         asker.begin(
-            question.instruction, body.now_ns, first_of_task=False,
+            question.instruction, body.now_ns,
             recall=question.recall and self._recalled(ahead, question.recall),
             most_turns=question.most_turns, may_move=True,
         )
@@ -151,8 +140,7 @@ class PlanAhead:
         """Ask about an image of the resting arm."""
         self._ahead = None
         self._asker.begin(
-            question.instruction, now_ns, first_of_task=False, recall=question.recall,
-            most_turns=question.most_turns,
+            question.instruction, now_ns, recall=question.recall, most_turns=question.most_turns
         )
 
     def _recalled(self, ahead: _Ahead, recall: Recall) -> Recall:
@@ -208,13 +196,11 @@ class PlanAhead:
 
     def _again(self, ahead: _Ahead, reason: str, now_ns: int) -> None:
         """Drop the answer, and ask at rest."""
-        self.dropped_count += 1
         self._log_end(ahead.answer, reason)
         self._ask(ahead.question, now_ns)
 
     def _used(self, answer: TurnAnswer, frames: dict[str, CameraFrame]) -> TurnAnswer:
         """Hand the answer out, as one that the newest images agree with."""
-        self.used_count += 1
         self._log_end(answer, '')
         self._ahead = None
         self._asker.frames = frames

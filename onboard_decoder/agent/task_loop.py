@@ -111,11 +111,12 @@ class TaskLoop:
 
     def expire(self, body: Body) -> bool:
         """End a task that takes too long, and say whether it did."""
-        is_over = body.now_ns - self._began_ns > to_ns(self._limits.max_task_s)
-        if self.instruction and is_over:
-            reason = f'not done after {self._limits.max_task_s:g} s'
-            self._end(TaskOutcome.FAILED, reason, body.now_ns)
-        return is_over
+        is_early = body.now_ns - self._began_ns <= to_ns(self._limits.max_task_s)
+        if not self.instruction or is_early:
+            return False
+        reason = f'not done after {self._limits.max_task_s:g} s'
+        self._end(TaskOutcome.FAILED, reason, body.now_ns)
+        return True
 
     def think(self, body: Body, rest_since_ns: int | None) -> None:
         """Do what is due now. Never waits.

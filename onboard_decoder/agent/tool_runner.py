@@ -37,7 +37,7 @@ class ToolRunner:
         self._began_ns = 0
         self._closed_since_ns: int | None = None
         self._was_held = self._was_dropped = self._carried_down = False
-        self.settled: Effect | None = None  # see ``settle``
+        self._settled: Effect | None = None  # see ``settle``
         self.call: ToolCall | None = None
         self.grasped_at_m: Vector | None = None
 
@@ -76,7 +76,7 @@ class ToolRunner:
         self.call, self._steps, self._began_ns = call, steps, body.now_ns
         self._was_held = self.holds(body.joints)
         self._was_dropped = self._carried_down = False
-        self._closed_since_ns = self.settled = None
+        self._closed_since_ns = self._settled = None
         return True
 
     def advance(self, body: Body, may_touch: bool = True) -> Effect | None:
@@ -112,10 +112,10 @@ class ToolRunner:
         step = self._runner.step
         if self.call is None or step is None or self._runner.is_waiting:
             return None
-        if self.settled is None and step.skill in (Skill.LIFT, Skill.HOME):
+        if self._settled is None and step.skill in (Skill.LIFT, Skill.HOME):
             effect = effect_of(self.call.tool, self._measured(body, step.skill))
-            self.settled = effect if effect.result in _LASTING else None
-        return self.settled
+            self._settled = effect if effect.result in _LASTING else None
+        return self._settled
 
     def cancel(self, body: Body, code: FailureCode, reason: str) -> Effect | None:
         """Stop the arm and read from it what came of the call; None if there is none."""
@@ -146,7 +146,7 @@ class ToolRunner:
     def _over(self, body: Body, is_done: bool, code: FailureCode, reason: str) -> Effect:
         """Measure, then forget the call."""
         assert self.call is not None
-        step, call, settled = self._runner.step, self.call, self.settled
+        step, call, settled = self._runner.step, self.call, self._settled
         seen = self._measured(body, None if is_done or step is None else step.skill)
         if seen.holds:
             self._note_place()

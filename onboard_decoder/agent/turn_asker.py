@@ -94,7 +94,7 @@ class TurnAsker:
         return self._maker.computed_tokens
 
     def begin(
-        self, instruction: str, now_ns: int, first_of_task: bool, recall: Recall | None = None,
+        self, instruction: str, now_ns: int, recall: Recall | None = None,
         most_turns: int | None = None, may_move: bool = False,
     ) -> None:
         """Start with a look at things as they are from now on.
@@ -102,7 +102,6 @@ class TurnAsker:
         Args:
           instruction: what the person said.
           now_ns: the time.
-          first_of_task: whether turns are counted anew.
           recall: gives what the question rests on; None for a plain question.
           most_turns: of the task, beyond which nothing is asked again; the setting where None.
           may_move: whether an image of a moving arm will do.
@@ -112,8 +111,6 @@ class TurnAsker:
         self._instruction, self._began_ns = instruction, now_ns
         self._recall, self._most_turns = recall, self.most_turns(most_turns)
         self._retry_s, self.trouble = self._limits.retry_first_s, ''
-        if first_of_task:
-            self._maker.reset()
         self._look(now_ns)
 
     def most_turns(self, wanted: int | None) -> int:
