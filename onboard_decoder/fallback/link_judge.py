@@ -22,7 +22,7 @@ class LinkJudge:
     def __init__(self, settings: OffloadSettings, now_ns: int) -> None:
         """Begin with the backbone; connecting may take as long as a late answer [ns]."""
         self._settings, self._lock = settings, threading.Lock()
-        self._since_ns = now_ns  # of the beginning, then of the last change
+        self._began_ns = now_ns
         self._good_since_ns: int | None = None
         self._has_been_ready = False
         self._choice = Choice(Source.CLOUD, 'the backbone comes first')
@@ -42,19 +42,18 @@ class LinkJudge:
 
     def _perhaps_leave(self, state: PlannerState, now_ns: int, owed_s: float) -> None:
         if state.link is not Link.READY:
-            is_early = now_ns - self._since_ns <= to_ns(self._settings.late_s)
+            is_early = now_ns - self._began_ns <= to_ns(self._settings.late_s)
             if not self._has_been_ready and is_early and state.link is Link.CONNECTING:
                 return
-            self._change(Source.ONBOARD, f'link is {state.link.value}', now_ns)
+            self._change(Source.ONBOARD, f'link is {state.link.value}')
             return
         expected_s = expected_answer_s(state.quality)
         if expected_s is not None and expected_s > self._settings.enter_s:
             self._change(
                 Source.ONBOARD, f'an answer is expected to take {expected_s:.2f} s, '
-                f'more than {self._settings.enter_s:g} s', now_ns)
+                f'more than {self._settings.enter_s:g} s')
         elif owed_s > self._settings.enter_s:
-            self._change(
-                Source.ONBOARD, f'the backbone has owed an answer for {owed_s:.2f} s', now_ns)
+            self._change(Source.ONBOARD, f'the backbone has owed an answer for {owed_s:.2f} s')
 
     def _perhaps_return(self, state: PlannerState, now_ns: int, owed_s: float) -> None:
         expected_s = expected_answer_s(state.quality)
@@ -67,12 +66,10 @@ class LinkJudge:
             self._good_since_ns = now_ns
         good_ns = now_ns - self._good_since_ns
         if good_ns >= to_ns(self._settings.dwell_s):
-            self._change(
-                Source.CLOUD, f'the link has been good for {self._settings.dwell_s:g} s', now_ns)
+            self._change(Source.CLOUD, f'the link has been good for {self._settings.dwell_s:g} s')
 
-    def _change(self, source: Source, reason: str, now_ns: int) -> None:
-        self._choice = Choice(source, reason)
-        self._since_ns, self._good_since_ns = now_ns, None
+    def _change(self, source: Source, reason: str) -> None:
+        self._choice, self._good_since_ns = Choice(source, reason), None
 
 
 def expected_answer_s(quality: LinkQuality | None) -> float | None:

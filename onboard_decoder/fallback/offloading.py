@@ -194,8 +194,6 @@ class OffloadedTurn:
         """Fail once nobody can answer any more: to be asked again, as the link may come back."""
         if self._cloud is not None or self._own is not None:
             return None
-        failures = [f.message for f in (self._cloud_failure, self._own_failure) if f is not None]
-        reason = self._cloud_failure or self._own_failure
-        return TurnFailure(
-            self._turn.turn_id, reason.reason if reason else 'no_planner', '; '.join(failures),
-            Remedy.RETRY)
+        failures = [f for f in (self._cloud_failure, self._own_failure) if f is not None]
+        message = '; '.join(failure.message for failure in failures)
+        return TurnFailure(self._turn.turn_id, failures[0].reason, message, Remedy.RETRY)
