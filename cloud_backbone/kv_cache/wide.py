@@ -53,12 +53,9 @@ class Wide:
         mean = columns['mean'].float()
         seen = rows_seeing(positions, queries)
         new = attention.sum(2).mean(1) / seen.clamp(min=1)
-        if len(queries) == 1:
-            new = new * (1 + self.strength)
-        else:
-            last = slice(-self.near, None)
-            near = window_mean(attention[:, :, last], positions, queries[last], self.kernel)
-            new = new + self.strength * near
+        last = slice(-self.near, None)
+        near = window_mean(attention[:, :, last], positions, queries[last], self.kernel)
+        new = new + self.strength * near
         age = (queries.max() + 1 - positions).clamp(min=1)
         weight = torch.maximum(1 - torch.pow(1 - 1 / self.window, seen.float()), seen / age)
         weight = torch.where((mean == 0) & (seen > 0), 1.0, weight.clamp(max=1))
