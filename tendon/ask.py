@@ -31,7 +31,7 @@ def ask(instruction: str, timeout_s: float) -> int:
       BadRequest: if the instruction cannot be sent, or no robot listens.
     """
     sentence = checked(instruction)
-    console = Console()
+    console = Console(markup=False)  # a reason may have brackets
     with Conversation('tendon_ask') as talk:
         try:
             talk.wait_for_robot(FIND_TIMEOUT_S)

@@ -53,7 +53,7 @@ def run(
     with local_robot(out, scene, checkpoint, {'agent.mode': mode}) as robot:
         robot.talk.wait(lambda: bool(robot.talk.truth), TRUTH_TIMEOUT_S)
         sentence = instruction or str(robot.talk.truth['instruction'])
-        console.print(f'Telling the robot: [bold]{sentence}[/bold]', highlight=False)
+        console.print(f'Telling the robot: [bold]{escape(sentence)}[/bold]', highlight=False)
         if mishap != 'none':
             console.print(f'What goes wrong: {mishap}; the robot is not told.', highlight=False)
         result = _carry_out(robot, sentence, mode, console)
@@ -71,7 +71,7 @@ def _carry_out(robot: LocalRobot, sentence: str, mode: str, console: Console) ->
 
     def show(doing: str) -> None:
         if mode == 'plan':
-            console.print(f'  {doing}', highlight=False)
+            console.print(f'  {doing}', highlight=False, markup=False)
 
     def look() -> None:
         if mode == 'react':
@@ -105,7 +105,7 @@ def _thoughts(transcript: Path) -> Iterator[str]:
     for line in transcript.read_text().splitlines():
         event = json.loads(line)
         if event.get('thought'):
-            yield f'[dim]thought:[/dim] {event["thought"]}'
+            yield f'[dim]thought:[/dim] {escape(event["thought"])}'
 
 
 def _close(console: Console, is_fulfilled: bool, result: Status) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from protos.protocol import DEFAULT_PORT
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from tendon.doctor_checks import CHECKS
 from tendon.doctor_finding import Finding, State
@@ -85,7 +86,7 @@ def table_of(findings: list[Finding]) -> Table:
     for finding in findings:
         colour = COLOURS[finding.state]
         table.add_row(
-            finding.name, f'[{colour}]{finding.state.value}[/{colour}]', finding.detail,
-            '' if finding.state is State.OK else finding.remedy,
+            finding.name, f'[{colour}]{finding.state.value}[/{colour}]', escape(finding.detail),
+            '' if finding.state is State.OK else escape(finding.remedy),
         )
     return table

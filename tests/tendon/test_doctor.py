@@ -41,16 +41,17 @@ def test_a_broken_check_is_a_finding(only, capsys):
 
 
 def test_remedies_are_shown_whole():
-    """A path is folded, never cut, so that it can be copied."""
+    """A path is folded, never cut, so that it can be copied; brackets are no styles."""
     path = '/a/very/long/path' * 12
     console = Console(width=60)
 
     with console.capture() as captured:
-        console.print(doctor.table_of([Finding('thing', State.FAILURE, path, 'do this')]))
+        found = Finding('thing', State.FAILURE, path, "pip install 'tendon[all]'")
+        console.print(doctor.table_of([found]))
     shown = captured.get()
 
     assert '…' not in shown
-    assert 'do this' in shown
+    assert "'tendon[all]'" in shown
 
 
 def test_a_busy_port_is_found():
