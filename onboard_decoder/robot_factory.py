@@ -12,7 +12,7 @@ import threading
 from onboard_decoder.agent.lesson_store import LessonStore
 from onboard_decoder.agent.transcript import Transcript
 from onboard_decoder.clock import Clock
-from onboard_decoder.config import OffloadSettings, RobotSettings
+from onboard_decoder.config import RobotSettings
 from onboard_decoder.decoder_port import DecoderPort
 from onboard_decoder.manifest import Manifest
 from onboard_decoder.manifest_yaml import load_manifest
@@ -90,7 +90,7 @@ class RobotParts:
         transcript = Transcript(paths.transcript) if paths.transcript else None
         recorder = Recorder(paths.record, clock) if paths.record else None
         planner, news = load_planner(
-            manifest, behaviour.offload, clock,
+            manifest, behaviour, clock,
             lambda: PlannerClient(address, robot_id, manifest, link, clock, credentials),
         )
         made = Robot(
@@ -120,14 +120,14 @@ def load_decoder(manifest: Manifest) -> DecoderPort:
 
 
 def load_planner(
-    manifest: Manifest, settings: OffloadSettings, clock: Clock,
+    manifest: Manifest, settings: RobotSettings, clock: Clock,
     connect: Callable[[], PlannerClient],
 ) -> tuple[PlannerPort, threading.Event]:
     """Return who plans by the setting, and what is set when it has news.
 
     Args:
       manifest: the robot; its small planner lies beside its decoder.
-      settings: who is to plan.
+      settings: of the robot; they say who is to plan.
       clock: the robot's clock.
       connect: opens the link to the backbone; not called where it is not needed.
 
@@ -135,10 +135,10 @@ def load_planner(
       ConfigError: the small planner cannot be used. With 'auto' a robot may lack the file.
     """
     path = manifest.decoder.parent / PLANNER_FILE
-    is_lacking = settings.mode == 'auto' and not path.is_file()
+    is_lacking = settings.offload.mode == 'auto' and not path.is_file()
     if is_lacking:
         log.warning('%s has no %s: the backbone alone plans', manifest.name, path)
-    if settings.mode == 'cloud' or is_lacking:
+    if settings.offload.mode == 'cloud' or is_lacking:
         client = connect()
         return client, client.news
     # Imported here for the same reason as the decoder.
@@ -147,12 +147,12 @@ def load_planner(
     from onboard_decoder.fallback.onboard_planner import OnboardPlanner
 
     model = OnboardModel(manifest, path)
-    if settings.mode == 'onboard':
-        alone = OnboardPlanner(manifest, model, clock, settings.min_confidence)
+    if settings.offload.mode == 'onboard':
+        alone = OnboardPlanner(manifest, model, clock, settings)
         return alone, alone.news
     client = connect()
-    own = OnboardPlanner(manifest, model, clock, settings.min_confidence, client.news)
-    return OffloadingPlanner(client, own, settings, clock), client.news
+    own = OnboardPlanner(manifest, model, clock, settings, client.news)
+    return OffloadingPlanner(client, own, settings.offload, clock), client.news
 
 
 def _recorded(

@@ -165,7 +165,7 @@ class Worker:
             return PlannerClient(self.address, f'eval-{os.getpid()}', manifest, self.link)
 
         def connect() -> PlannerPort:
-            return load_planner(manifest, self.settings.offload, MonotonicClock(), client)[0]
+            return load_planner(manifest, self.settings, MonotonicClock(), client)[0]
 
         return Episode(
             manifest, load_decoder(manifest), connect, self.delay_s, self.settings,

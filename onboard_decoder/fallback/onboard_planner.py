@@ -15,6 +15,7 @@ import threading
 import cv2
 import numpy as np
 from onboard_decoder.clock import Clock, to_ns
+from onboard_decoder.config import RobotSettings
 from onboard_decoder.errors import ImageRefused, PlannerUnavailable
 from onboard_decoder.fallback.heard_request import Request, TooHard
 from onboard_decoder.fallback.onboard_model import OnboardModel
@@ -47,7 +48,7 @@ class OnboardPlanner:
     """Answers turns on board; ``grant`` is under what."""
 
     def __init__(
-        self, manifest: Manifest, model: OnboardModel, clock: Clock, min_confidence: float,
+        self, manifest: Manifest, model: OnboardModel, clock: Clock, settings: RobotSettings,
         news: threading.Event | None = None,
     ) -> None:
         """Start the thread.
@@ -56,12 +57,12 @@ class OnboardPlanner:
           manifest: the robot.
           model: its small planner.
           clock: of the turns' deadlines.
-          min_confidence: of an answer; what is less sure is too hard.
+          settings: of the robot; what is less sure than they want is too hard.
           news: set when there is an answer.
         """
         self._camera, self._side = manifest.cameras[0].name, model.about.image_px
-        self._planner, self._clock = SimplePlanner(manifest, model), clock
-        self._least, self.news = min_confidence, news or threading.Event()
+        self._planner, self._clock = SimplePlanner(manifest, model, settings), clock
+        self._least, self.news = settings.offload.min_confidence, news or threading.Event()
         self.grant = Grant(
             'onboard', 0, False, f'onboard:{model.about.digest}', self._side, self._side, 0, 0,
             MAX_INSTRUCTION_CHARS)

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from onboard_decoder.agent.motions import Motions
 from onboard_decoder.agent.success import SuccessJudge
-from onboard_decoder.config import SuccessSettings, TaskLimits
+from onboard_decoder.config import RobotSettings
 from onboard_decoder.fallback.heard_request import (
     Named,
     Request,
@@ -40,12 +40,15 @@ _CONTAINER_RADIUS = 0.05  # share of the image side
 class SimplePlanner:
     """One robot's small planner."""
 
-    def __init__(self, manifest: Manifest, model: OnboardModel) -> None:
-        kinematics = ForwardKinematics(manifest)
+    def __init__(
+        self, manifest: Manifest, model: OnboardModel, settings: RobotSettings | None = None
+    ) -> None:
+        """Take the numbers by which the robot itself judges and moves; the defaults where None."""
+        settings, kinematics = settings or RobotSettings(), ForwardKinematics(manifest)
         self._model, self._about = model, model.about
         self._steps = SimpleSteps(manifest)
-        self._judge = SuccessJudge(manifest, kinematics, SuccessSettings())
-        self._motions = Motions(manifest, kinematics, self._judge, TaskLimits.retreat_m)
+        self._judge = SuccessJudge(manifest, kinematics, settings.success)
+        self._motions = Motions(manifest, kinematics, self._judge, settings.limits.retreat_m)
 
     def request(self, instruction: str) -> Request | TooHard:
         """Return what a sentence asks for; sees no image."""

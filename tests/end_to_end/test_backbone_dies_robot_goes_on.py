@@ -42,7 +42,7 @@ class World:
     def __init__(self, logs: Path) -> None:
         self.stack, self.port, self.is_up = Stack(logs), free_port(), False
         self.planner: PlannerPort = load_planner(
-            MANIFEST, SETTINGS.offload, MonotonicClock(),
+            MANIFEST, SETTINGS, MonotonicClock(),
             lambda: PlannerClient(
                 f'127.0.0.1:{self.port}', 'robot-1', MANIFEST, PATIENT),
         )[0]

@@ -6,7 +6,7 @@ import logging
 import threading
 
 from onboard_decoder.clock import MonotonicClock
-from onboard_decoder.config import OffloadSettings
+from onboard_decoder.config import RobotSettings
 from onboard_decoder.errors import ConfigError
 from onboard_decoder.fallback.offloading import OffloadingPlanner
 from onboard_decoder.fallback.onboard_planner import OnboardPlanner
@@ -38,7 +38,7 @@ def load(mode, manifest=MANIFEST):
         opened.append(Client())
         return opened[-1]
 
-    settings = OffloadSettings(mode=mode)
+    settings = RobotSettings().changed({'offload.mode': mode})
     planner, news = load_planner(manifest, settings, MonotonicClock(), connect)
     return planner, news, opened
 
@@ -84,7 +84,8 @@ def test_a_bad_file_is_told_before_anything_is_opened(mode, tmp_path):
     opened = []
     with pytest.raises(ConfigError, match=r'planner\.onnx'):
         load_planner(
-            without_planner(tmp_path), OffloadSettings(mode=mode), MonotonicClock(),
+            without_planner(tmp_path), RobotSettings().changed({'offload.mode': mode}),
+            MonotonicClock(),
             lambda: opened.append(Client()))
     assert opened == []
 

@@ -7,6 +7,7 @@ import time
 import cv2
 import numpy as np
 from onboard_decoder.clock import ManualClock, MonotonicClock, to_ns
+from onboard_decoder.config import RobotSettings
 from onboard_decoder.errors import PlannerUnavailable
 from onboard_decoder.fallback.heard_request import TooHard
 from onboard_decoder.fallback.onboard_model import OnboardModel
@@ -40,7 +41,7 @@ def model():
 
 @pytest.fixture
 def planner(model):
-    made = OnboardPlanner(MANIFEST, model, MonotonicClock(), 0.85)
+    made = OnboardPlanner(MANIFEST, model, MonotonicClock(), RobotSettings())
     yield made
     made.close()
 
@@ -68,10 +69,10 @@ def free_things(scenes):
     ]
 
 
-def turn(instruction, picture, number=1, deadline_s=30.0, **more):
+def turn(instruction, picture, number=1, deadline_s=30.0, joints=MANIFEST.home, **more):
     return TurnRequest(
         f'turn-{number}', instruction, {'front': encode_jpeg(picture, 128, 128)},
-        tuple(MANIFEST.home.tolist()), 7, deadline_s, **more)
+        tuple(joints.tolist()), 7, deadline_s, **more)
 
 
 def ask(planner, *args, **more):
@@ -156,12 +157,22 @@ def test_home_and_stay_need_no_picture(planner):
     assert ask(planner, 'hold still please', dark).plan.outcome is Outcome.DONE
     joints = MANIFEST.home.copy()
     joints[0] += 0.5
-    away = TurnRequest('t', 'go home', {'front': encode_jpeg(dark, 128, 128)},
-                       tuple(joints.tolist()), 1, 30.0)
-    pending = planner.submit(away)
-    while (found := pending.poll()) is None:
-        time.sleep(0.001)
+    found = ask(planner, 'go home', dark, joints=joints)
     assert found.plan.steps[-1].skill is Skill.HOME
+
+
+def test_it_judges_by_the_robots_own_settings(model):
+    """Who is at home for the robot is at home for the small planner."""
+    dark = np.zeros((128, 128, 3), np.uint8)
+    joints = MANIFEST.home.copy()
+    joints[0] += 0.1
+    outcomes = []
+    for within_m in (0.01, 0.1):
+        settings = RobotSettings().changed({'success.at_target_m': within_m})
+        made = OnboardPlanner(MANIFEST, model, MonotonicClock(), settings)
+        outcomes.append(ask(made, 'go home', dark, joints=joints).plan.outcome)
+        made.close()
+    assert outcomes == [Outcome.STEPS, Outcome.DONE]
 
 
 def test_a_larger_image_gives_the_same_choice(planner, free_things):
@@ -210,12 +221,10 @@ def test_in_a_trial_it_looks_before_it_gives_up(planner, scenes):
     """What is not there is looked for once more, then the trial is stopped."""
     grey = np.full((128, 128, 3), 128, np.uint8)
     found = ask(planner, 'pick up the red cube', grey, memory=memory())
-    if isinstance(found, TurnAnswer):
-        assert found.plan.call.tool is Tool.LOOK
+    assert found.plan.call.tool is Tool.LOOK
     looked = memory((ToolCall(Tool.LOOK), StepResult.SEEN))
     found = ask(planner, 'pick up the red cube', grey, memory=looked)
-    if isinstance(found, TurnAnswer):
-        assert found.plan.call.tool is Tool.STOP and found.plan.outcome is Outcome.REFUSED
+    assert found.plan.call.tool is Tool.STOP and found.plan.outcome is Outcome.REFUSED
 
 
 @pytest.mark.parametrize('past', [
@@ -245,7 +254,7 @@ def test_bad_turns_fail_and_the_next_is_answered(planner, free_things):
 
 def test_an_error_while_it_listens_does_not_silence_it(model, free_things, monkeypatch):
     """The turn that follows is answered, or fails with a reason; the thread lives."""
-    planner = OnboardPlanner(MANIFEST, model, MonotonicClock(), 0.85)
+    planner = OnboardPlanner(MANIFEST, model, MonotonicClock(), RobotSettings())
     thing, picture = free_things[0]
     text = f'pick up the {thing.colour} {thing.kind}'
     failed = threading.Event()
@@ -267,7 +276,7 @@ def test_an_error_while_it_listens_does_not_silence_it(model, free_things, monke
 def test_submitting_does_not_wait_and_a_late_result_is_dropped(model, free_things):
     """The plan is made in another thread; after the deadline it is a failure for ever."""
     clock = ManualClock(to_ns(1.0))
-    planner = OnboardPlanner(MANIFEST, model, clock, 0.85)
+    planner = OnboardPlanner(MANIFEST, model, clock, RobotSettings())
     thing, picture = free_things[0]
     gate, plan = threading.Event(), planner._planner.plan
     planner._planner.plan = lambda *args: gate.wait(30) and plan(*args)
@@ -282,7 +291,7 @@ def test_submitting_does_not_wait_and_a_late_result_is_dropped(model, free_thing
 
 def test_a_closed_planner_takes_no_turn(model, free_things):
     """It says so at once."""
-    planner = OnboardPlanner(MANIFEST, model, MonotonicClock(), 0.85)
+    planner = OnboardPlanner(MANIFEST, model, MonotonicClock(), RobotSettings())
     assert planner.state().link is Link.READY
     assert planner.state().grant_for('go home') is planner.grant
     planner.close()
