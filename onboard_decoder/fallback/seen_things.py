@@ -12,10 +12,10 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from onboard_decoder.agent.image_change import Point
 from onboard_decoder.fallback.onboard_model import About, Kind, Reading
 
 Array = NDArray[np.float64]
-Point = tuple[float, float]
 
 SAME_THING = 0.06
 """Cells nearer to each other than this see one thing [share of the image side]."""
@@ -38,7 +38,7 @@ class Seen:
     yaw_rad: float
 
 
-class Sight:
+class Picture:
     """One image as it was read."""
 
     def __init__(self, reading: Reading, about: About) -> None:

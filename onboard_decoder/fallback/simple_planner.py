@@ -2,7 +2,7 @@
 """The small planner: an image and a sentence to a plan for a simple task, or why it is too hard.
 
 Picks, puts into containers, goes home, stays, says that a thing is not there or that a task is
-done. What it is not sure of it leaves to the backbone. One run takes some ten milliseconds.
+done. What it is not sure of it leaves to the backbone. One run takes a few milliseconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onboard_decoder.fallback.heard_request import (
     words_of,
 )
 from onboard_decoder.fallback.onboard_model import OnboardModel, Reading
-from onboard_decoder.fallback.seen_things import Seen, Sight
+from onboard_decoder.fallback.seen_things import Picture, Seen
 from onboard_decoder.fallback.simple_steps import OutOfReach, SimpleSteps, Spot
 from onboard_decoder.image_codec import Image
 from onboard_decoder.kinematics import ForwardKinematics
@@ -96,17 +96,17 @@ class SimplePlanner:
         self, request: Request, reading: Reading, joints: JointState
     ) -> ActionPlan | TooHard:
         """Plan what is done with a thing."""
-        sight = Sight(reading, self._about)
+        picture = Picture(reading, self._about)
         assert request.a is not None
-        a = sight.find(request.a.colour, request.a.kind)
+        a = picture.find(request.a.colour, request.a.kind)
         if a.likelihood < SEEN:
             return self._perhaps_absent(request, request.a, a)
         if request.b is None:
             return self._pick(request, request.a, a, joints)
-        b = sight.find(request.b.colour, request.b.kind)
+        b = picture.find(request.b.colour, request.b.kind)
         if b.likelihood < SEEN:
             return self._perhaps_absent(request, request.b, b)
-        return self._put(request, a, b, sight, joints)
+        return self._put(request, a, b, picture, joints)
 
     def _perhaps_absent(
         self, request: Request, thing: Named, seen: Seen
@@ -131,7 +131,7 @@ class SimplePlanner:
             Outcome.STEPS, score, '', (*self._steps.take(spot), self._steps.hold(spot)))
 
     def _put(
-        self, request: Request, a: Seen, b: Seen, sight: Sight, joints: JointState
+        self, request: Request, a: Seen, b: Seen, picture: Picture, joints: JointState
     ) -> ActionPlan | TooHard:
         assert request.a is not None
         assert request.b is not None
@@ -141,7 +141,7 @@ class SimplePlanner:
         if a.is_supported and _distance_m(at, to) <= INSIDE_M:
             reason = f'Nothing to do: the {request.a} is in the {request.b}.'
             return self._plan(Outcome.DONE, score, reason)
-        if sight.things_near(b.point, _CONTAINER_RADIUS) > _BESIDE:
+        if picture.things_near(b.point, _CONTAINER_RADIUS) > _BESIDE:
             return TooHard(f'something is in the {request.b}', may_pass=True)
         if a.is_held and self._judge.is_holding(joints.positions):
             return self._plan(Outcome.STEPS, score, '', self._steps.put_down(to))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from onboard_decoder.agent.image_change import Point
 from onboard_decoder.fallback.heard_request import Named
-from onboard_decoder.fallback.seen_things import Point
 from onboard_decoder.fallback.table_point import point_at_height
 from onboard_decoder.manifest import Manifest, Vector
 from onboard_decoder.plan import PlanStep, Skill, SuccessCondition
