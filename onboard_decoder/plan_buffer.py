@@ -18,6 +18,8 @@ Knows joint targets; nothing of plans or decoders. The thread that decodes hands
 ``offer``; only the command loop calls ``sample``; anybody may call ``clear``.
 """
 
+from __future__ import annotations
+
 from collections import Counter, deque
 from dataclasses import replace
 from itertools import count as counting
@@ -27,8 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 from onboard_decoder.chunk import Chunk, Target
 from onboard_decoder.chunk_blend import Course, fading, Steepest
+from onboard_decoder.config import ChunkSettings
 from onboard_decoder.errors import ChunkRefused
 from onboard_decoder.joint_limiter import Motion
+from onboard_decoder.manifest import Manifest
 
 Array = NDArray[np.float64]
 
@@ -77,6 +81,16 @@ class PlanBuffer:
         self._epochs = counting(1)
         self.epoch = 0
         self.counts = Counter(dict.fromkeys(DROPPED, 0))
+
+    @classmethod
+    def of(cls, manifest: Manifest, settings: ChunkSettings) -> PlanBuffer:
+        """Return that of a robot."""
+        period_s = manifest.control_period_s
+        return cls(
+            len(manifest.joints), period_s, settings.fade_ticks,
+            max(2, round(settings.chunk_max_age_s / period_s)),
+            Steepest.of(manifest), settings.fade_share,
+        )
 
     @property
     def played(self) -> Target | None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from onboard_decoder.chunk import Target
-from onboard_decoder.chunk_blend import Steepest
 from onboard_decoder.chunk_maker import TickStamp
 from onboard_decoder.clock import Clock
 from onboard_decoder.config import ChunkSettings
@@ -74,14 +73,7 @@ class Servo:
     ) -> None:
         self._intake, self._watchdog, self._traces = intake, watchdog, traces
         self._clock, self._publish = clock, publish
-        self.buffer = PlanBuffer(
-            len(manifest.joints),
-            manifest.control_period_s,
-            settings.fade_ticks,
-            max(2, round(settings.chunk_max_age_s / manifest.control_period_s)),
-            Steepest.of(manifest),
-            settings.fade_share,
-        )
+        self.buffer = PlanBuffer.of(manifest, settings)
         self._pace_keeper = PaceKeeper(manifest, settings.lag_s)
         self._consumed = 0.0
         self.pace = 1.0

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from onboard_decoder.chunk import Chunk, Target
-from onboard_decoder.chunk_blend import Steepest
 from onboard_decoder.config import ChunkSettings
 from onboard_decoder.decoder_port import DecoderPort
 from onboard_decoder.errors import ChunkRefused
@@ -80,11 +79,7 @@ class ClosedLoop:
     def __init__(self, decoder: DecoderPort, manifest: Manifest, settings: LoopSettings) -> None:
         self._decoder, self._manifest, self._settings = decoder, manifest, settings
         self._kinematics = ForwardKinematics(manifest)
-        chunks = ChunkSettings()
-        period_s = manifest.control_period_s
-        self._buffer = PlanBuffer(
-            len(manifest.joints), period_s, chunks.fade_ticks,
-            round(chunks.chunk_max_age_s / period_s), Steepest.of(manifest), chunks.fade_share)
+        self._buffer = PlanBuffer.of(manifest, ChunkSettings())
         self._tick, self._horizon = 0, 2
         self._rest = STILL * manifest.column('max_velocity')
         self._now = Target(manifest.home, 0 * manifest.home, 0)

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 from onboard_decoder.chunk import Chunk, Target
-from onboard_decoder.chunk_blend import Steepest
 from onboard_decoder.config import ChunkSettings
 from onboard_decoder.joint_limiter import Motion
 from onboard_decoder.kinematics import ForwardKinematics
@@ -20,16 +19,6 @@ from onboard_decoder.safety_filter import SafetyFilter
 from tendon.bench_seams.stream import JOINTS, PERIOD_S, Stream
 
 Array = NDArray[np.float64]
-
-
-def buffer_for(settings: ChunkSettings, manifest: Manifest) -> PlanBuffer:
-    """Return a buffer as the robot makes it."""
-    period_s = manifest.control_period_s
-    return PlanBuffer(
-        len(manifest.joints), period_s, settings.fade_ticks,
-        round(settings.chunk_max_age_s / period_s),
-        Steepest.of(manifest), settings.fade_share,
-    )
 
 
 def swinging_arm() -> Manifest:
@@ -49,7 +38,7 @@ def buffered(stream: Stream, settings: ChunkSettings | None = None) -> Array:
     """Return what the buffer leads to, (ticks, joints), with an arm that follows."""
     settings = settings or ChunkSettings()
     manifest = swinging_arm()
-    buffer = buffer_for(settings, manifest)
+    buffer = PlanBuffer.of(manifest, settings)
     led, out = Motion.at_rest(manifest.home), []
     for tick in range(len(stream.wanted)):
         target = _target(buffer, stream, tick, led)
@@ -63,7 +52,7 @@ def filtered(stream: Stream, settings: ChunkSettings | None = None) -> Array:
     """Return what the safety filter makes of that, (ticks, joints)."""
     settings = settings or ChunkSettings()
     manifest = swinging_arm()
-    buffer = buffer_for(settings, manifest)
+    buffer = PlanBuffer.of(manifest, settings)
     safety = _safety_filter(manifest, settings)
     return np.array([
         safety.step(_target(buffer, stream, tick, safety.motion)).positions[:JOINTS]

@@ -21,7 +21,6 @@ from onboard_decoder.plan import PlanStep, Skill
 from onboard_decoder.plan_buffer import PlanBuffer
 from onboard_decoder.plan_decoder import PlanDecoder
 from onboard_decoder.safety_filter import SafetyFilter
-from tendon.bench_seams.ours import buffer_for
 
 Array = NDArray[np.float64]
 
@@ -69,7 +68,7 @@ class _Asker:
         settings = ChunkSettings()
         self._decoder, self._is_guided = PlanDecoder(manifest), is_guided
         self._delay, self._period_s = delay_ticks, manifest.control_period_s
-        self._buffer: PlanBuffer = buffer_for(settings, manifest)
+        self._buffer = PlanBuffer.of(manifest, settings)
         self._filter = SafetyFilter(
             manifest, ForwardKinematics(manifest), settings.follow_gain_per_s)
         self._filter.reset(manifest.home)
