@@ -49,7 +49,7 @@ def rate(
 
 @bench.command(epilog=examples('tendon bench seams', 'tendon bench seams --quick'))
 def seams(
-    seed: Seed = 7,
+    seed: Annotated[int, typer.Option(help='Draws how chunks disagree.', min=0)] = 7,
     quick: Annotated[
         bool, typer.Option('--quick', help='Few ticks: only shows that it runs.')
     ] = False,
@@ -142,12 +142,11 @@ def transport(
     lerobot_python: Annotated[
         Path | None, typer.Option(help='Python with lerobot; default: in the user cache.')
     ] = None,
-    seed: Seed = 7,
 ) -> None:
     """Compare the round trip on loopback with that of peers; last line is JSON."""
     from tendon.bench_transport.run import run
 
     end(run(
-        out=out, seed=seed, rounds=rounds, calls=calls, openpi_python=openpi_python,
+        out=out, rounds=rounds, calls=calls, openpi_python=openpi_python,
         lerobot_python=lerobot_python,
     ))

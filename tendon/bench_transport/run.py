@@ -17,6 +17,7 @@ from tendon.bench_transport.byte_counter import ByteCounter
 from tendon.bench_transport.contestant import Contestant, Running, this_python
 from tendon.bench_transport.peer_environments import find_python
 from tendon.bench_transport.report import figures, print_table, Result
+from tendon.bench_transport.rounds import SEED
 from tendon.errors import BadRequest
 from tendon.provenance import provenance
 
@@ -27,14 +28,13 @@ _LEROBOT_PAD_S = 1 / 30  # its default inference_latency
 
 
 def run(
-    out: Path = Path('runs/transport'), seed: int = 7, rounds: int = 5, calls: int = 200,
+    out: Path = Path('runs/transport'), rounds: int = 5, calls: int = 200,
     openpi_python: Path | None = None, lerobot_python: Path | None = None,
 ) -> int:
     """Measure, print a table and, as the last line, one JSON object; return 0.
 
     Args:
       out: folder for logs and the JSON.
-      seed: stands in the JSON; the picture is always the same.
       rounds: of each contestant, in turn.
       calls: of a round.
       openpi_python: of an environment with openpi-client; None: that of the user's cache.
@@ -55,7 +55,7 @@ def run(
     found = {
         **figures(results), 'rounds': rounds, 'calls': calls, 'cores': os.cpu_count(),
         'load_before': round(load_before, 1), 'load_after': round(os.getloadavg()[0], 1),
-        **provenance(seed),
+        **provenance(SEED),
     }
     (out / 'transport.json').write_text(json.dumps(found, indent=2) + '\n')
     print(json.dumps(found))
