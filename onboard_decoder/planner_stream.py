@@ -41,12 +41,12 @@ class PlannerStream:
         stub: planner_pb2_grpc.PlannerStub,
         hello: planner_pb2.SessionRequest,
         clock: Clock,
-        history: KnownHistory | None = None,
-        meter: LinkMeter | None = None,
-        ping_period_s: float = 0.1,
+        history: KnownHistory,
+        meter: LinkMeter,
+        ping_period_s: float,
     ) -> None:
-        self._clock, self._history = clock, history or KnownHistory()
-        self._real_clock, self._meter = MonotonicClock(), meter or LinkMeter()
+        self._clock, self._history = clock, history
+        self._real_clock, self._meter = MonotonicClock(), meter
         self._ping_period_s = ping_period_s
         self._pulse: Pulse | None = None
         self._outgoing: queue.SimpleQueue[planner_pb2.SessionRequest | None] = queue.SimpleQueue()
@@ -54,7 +54,6 @@ class PlannerStream:
         self._asked: dict[str, AskedTurn] = {}
         self._call = stub.Session(iter(self._outgoing.get, None))
         self.grant: Grant | None = None
-        self.dropped_count = 0
         self.why_ended = ''
 
     def welcome(self, timeout_s: float) -> Grant:
@@ -181,7 +180,6 @@ class PlannerStream:
         received_ns = self._clock.now_ns()
         asked = self._asked.get(answer.turn_id)
         if asked is None or self.grant is None or answer.epoch != self.grant.epoch:
-            self.dropped_count += 1
             return None
         expected = wire.from_gap(answer)
         if expected is not None and asked.corrections < MOST_CORRECTIONS:

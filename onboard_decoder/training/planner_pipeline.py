@@ -47,11 +47,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 def make_planner(
     data: Path, out: Path, manifest: Manifest, for_eyes: TrainSettings, for_ears: TrainSettings,
-    most_scenes: int = MOST_SCENES,
 ) -> dict[str, float]:
     """Train, export, calibrate, measure, and write the card; return the figures.
 
-    Calibrates and measures on at most that many scenes each.
+    Calibrates and measures on at most ``MOST_SCENES`` scenes each.
     """
     torch.set_num_threads(1)
     pictures = read_pictures(data / 'train')
@@ -61,10 +60,10 @@ def make_planner(
     eyes, eyes_s = train_eyes(out, pictures, for_eyes)
     model, path = SmallPlanner(eyes, ears), out / 'planner.onnx'
     difference = export(model, manifest, words, path)
-    val = read_pictures(data / 'val', most_scenes)
+    val = read_pictures(data / 'val', MOST_SCENES)
     curves = curves_of(ask_all(_planner(manifest, path), val, manifest))
     describe(path, manifest, words, curves)
-    test = read_pictures(data / 'test', most_scenes)
+    test = read_pictures(data / 'test', MOST_SCENES)
     least = OffloadSettings().min_confidence
     figures = scores(ask_all(_planner(manifest, path), test, manifest), least)
     about: dict[str, Any] = {
