@@ -24,8 +24,8 @@ TICKS = 250
 def link_delay_s(rng, link):
     """Draw what one question and its answer spend on the air [s]."""
     return sum(
-        (way['delay_ms'] + rng.exponential(way.get('jitter_ms', 0.0) or 1e-9)) / 1000.0
-        * (1 + rng.geometric(1 - way.get('loss', 0.0)) - 1)  # what is lost is sent again
+        (way['delay_ms'] + rng.exponential(way.get('jitter_ms', 0.0))) / 1000.0
+        * rng.geometric(1 - way.get('loss', 0.0))  # what is lost is sent again
         for way in (link['up'], link['down'])
     )
 
