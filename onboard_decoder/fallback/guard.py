@@ -47,7 +47,11 @@ class Guard:
         self._log = FaultLog(log)
         self._plan_wanted_ns: int | None = None
         self.faults: tuple[Fault, ...] = ()
-        self.may_begin_step = True
+
+    @property
+    def may_begin_step(self) -> bool:
+        """Whether the robot may begin a step."""
+        return may_begin_step(self.faults)
 
     def forgive(self) -> None:
         """Give frozen senses another chance: a person wants the robot to go on."""
@@ -65,7 +69,6 @@ class Guard:
         self._spread()
         state = self._watched.planner.state()
         self.faults = self._watchdog.check(self._health(state, now_ns))
-        self.may_begin_step = may_begin_step(self.faults)
         self._log.update(self.faults, now_ns, self._details(state))
 
     def records(self, now_ns: int) -> Mapping[Fault, FaultRecord]:

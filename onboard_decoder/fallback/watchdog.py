@@ -123,11 +123,6 @@ class Watchdog:
         return tuple(fault for fault, is_there in found.items() if is_there)
 
 
-def reaction(faults: Iterable[Fault]) -> Reaction:
-    """Return the hardest reaction of some faults; REPORT where there are none."""
-    return max((REACTIONS[fault] for fault in faults), default=Reaction.REPORT)
-
-
 def may_begin_step(faults: Iterable[Fault]) -> bool:
     """Say whether the robot may begin a step."""
     return Reaction.FINISH_STEP not in [REACTIONS[fault] for fault in faults]
