@@ -4,6 +4,7 @@
 It costs time, so nothing is timed through it.
 """
 
+from contextlib import suppress
 import socket
 import threading
 from types import TracebackType
@@ -20,6 +21,7 @@ class ByteCounter:
         self.port = int(self._listener.getsockname()[1])
         self.up = self.down = 0
         self._ends: list[socket.socket] = []
+        self._carriers: list[threading.Thread] = []
         self._thread = threading.Thread(target=self._listen, daemon=True)
 
     def __enter__(self) -> 'ByteCounter':
@@ -32,9 +34,14 @@ class ByteCounter:
         trace: TracebackType | None,
     ) -> None:
         """Close all connections."""
-        # Closing alone would not wake the thread that waits for a connection.
+        # Closing alone would not wake the threads that wait for a connection and for bytes.
         self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join()
+        for end in self._ends:
+            with suppress(OSError):  # the other side has closed it
+                end.shutdown(socket.SHUT_RDWR)
+        for carrier in self._carriers:
+            carrier.join()
         for end in (self._listener, *self._ends):
             end.close()
 
@@ -46,7 +53,9 @@ class ByteCounter:
                 far = socket.create_connection(self._target)
                 self._ends.append(far)
                 for way in ((near, far, 'up'), (far, near, 'down')):
-                    threading.Thread(target=self._carry, args=way, daemon=True).start()
+                    self._carriers.append(
+                        threading.Thread(target=self._carry, args=way, daemon=True))
+                    self._carriers[-1].start()
         except OSError:
             pass  # closed
 

@@ -100,3 +100,14 @@ def test_bytes_are_counted_in_both_directions():
             assert len(client.recv(70_000, socket.MSG_WAITALL)) == 70_000
             assert (counter.up, counter.down) == (1000, 70_000)
         thread.join()
+
+
+def test_a_counter_ends_its_threads_though_both_sides_stay():
+    """The client that is counted outlives the counter."""
+    before = threading.active_count()
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        with ByteCounter(listener.getsockname()[1]) as counter:
+            client = socket.create_connection(('127.0.0.1', counter.port))
+            near, _ = listener.accept()
+        with client, near:
+            assert threading.active_count() == before
