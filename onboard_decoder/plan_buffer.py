@@ -229,9 +229,9 @@ class PlanBuffer:
     def _target(self, chunk: Chunk, consumed: float, pace: float) -> Target:
         """Return position and, from the neighbours, velocity."""
         before, after = max(consumed - 1, chunk.first_tick), min(consumed + 1, chunk.last_tick)
+        start, positions, end = chunk.at(np.array([before, consumed, after]))
         if consumed >= chunk.last_tick:
             heading = np.zeros(self._joint_count)  # nothing follows: come to rest
         else:
-            difference = chunk.at(after) - chunk.at(before)
-            heading = difference / ((after - before) * self._period_s)
-        return Target(chunk.at(consumed), pace * heading, chunk.number, consumed, heading)
+            heading = (end - start) / ((after - before) * self._period_s)
+        return Target(positions, pace * heading, chunk.number, consumed, heading)
