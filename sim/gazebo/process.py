@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+import select
 import shutil
 import signal
 import socket
@@ -73,14 +74,8 @@ class GazeboProcess:
 
     def stop(self) -> None:
         """End gzserver, insist after a while, then its display; idempotent."""
-        for process in (self._server, self._display):
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT if process is self._server else signal.SIGTERM)
-            try:
-                process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        _end(self._server, signal.SIGINT)
+        _end(self._display, signal.SIGTERM)
 
     def _start(
         self, world: Path, folder: Path, screen: str, is_paused: bool
@@ -131,11 +126,23 @@ def _start_display(log: Path) -> tuple[subprocess.Popen[bytes], str]:
         )
     os.close(writer)
     with os.fdopen(reader) as answer:
-        number = answer.readline().strip()
+        is_up = select.select([answer], [], [], START_TIMEOUT_S)[0]
+        number = answer.readline().strip() if is_up else ''
     if not number:
-        process.wait(STOP_TIMEOUT_S)
-        raise GazeboUnavailable(f'Xvfb ended with {process.returncode}, see {log}')
+        _end(process, signal.SIGTERM)
+        raise GazeboUnavailable(f'Xvfb did not come up, see {log}')
     return process, f':{number}'
+
+
+def _end(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Ask a process to end, and insist after a while."""
+    if process.poll() is None:
+        process.send_signal(number)
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _guard() -> tuple[str, ...]:
