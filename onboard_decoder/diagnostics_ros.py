@@ -117,14 +117,14 @@ def _fault(node: str, status: RobotStatus, fault: Fault) -> DiagnosticStatus:
     level, text = OK, 'not there'
     if lasts_s is not None:
         level = ERROR if reaction >= Reaction.HOLD else WARN
-        text = f'{reaction.name.lower()}, for {lasts_s:.1f} s'
+        text = f'{reaction.word}, for {lasts_s:.1f} s'
     elif count:
         text = f'over, came {count} times'
     return _entry(f'{node}: fault {fault.value}', level, text, {
         'is_there': lasts_s is not None,
         'lasts_s': '' if lasts_s is None else lasts_s,
         'count': count,
-        'reaction': reaction.name.lower(),
+        'reaction': reaction.word,
     })
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from onboard_decoder.agent.agent import MadeAgent
 from onboard_decoder.chunk_maker import ChunkMaker
 from onboard_decoder.fallback.guard import Guard
-from onboard_decoder.fallback.watchdog import Fault, REACTIONS
+from onboard_decoder.fallback.watchdog import REACTIONS
 from onboard_decoder.observation_intake import ObservationIntake
 from onboard_decoder.planner_port import PlannerPort
 from onboard_decoder.servo import Servo
@@ -49,7 +49,7 @@ class SelfReport:
             is_carrying=runner.is_carrying,
             link=state.link.value, link_reason=state.reason, choice=state.choice,
             notice=notice,
-            faults={fault.value: reaction_to(fault) for fault in self.guard.faults},
+            faults={fault.value: REACTIONS[fault].word for fault in self.guard.faults},
             pace=round(servo.pace, 3), ticks=servo.last_tick.number if servo.last_tick else 0,
             counts=self._counts(),
             decoder_ms=round(self.maker.expected_ns / 1e6, 3),
@@ -58,7 +58,7 @@ class SelfReport:
             quality=state.quality,
             fault_log={
                 fault.value: FaultStatus(
-                    reaction_to(fault), record.count,
+                    REACTIONS[fault].word, record.count,
                     None if record.lasts_s is None else round(record.lasts_s, 3),
                 )
                 for fault, record in self.guard.records(now_ns).items()
@@ -74,8 +74,3 @@ class SelfReport:
             'decoder_late': self.maker.late_count,
             **{f'filter_{name}': n for name, n in self.servo.filter.counts.items()},
         }
-
-
-def reaction_to(fault: Fault) -> str:
-    """Return the reaction to a fault as a word."""
-    return REACTIONS[fault].name.lower()

@@ -41,7 +41,7 @@ class FaultLog:
             self._since_ns[fault] = now_ns
             self._counts[fault] = self._counts.get(fault, 0) + 1
             self._log(
-                'fault', fault=fault.value, reaction=REACTIONS[fault].name.lower(),
+                'fault', fault=fault.value, reaction=REACTIONS[fault].word,
                 detail=details.get(fault, ''),
             )
 

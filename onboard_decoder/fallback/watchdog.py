@@ -23,6 +23,11 @@ class Reaction(IntEnum):
     HOLD = 2  # the task has nothing to do and waits; the arm stays where it is
     BRAKE = 3  # come to rest now
 
+    @property
+    def word(self) -> str:
+        """The reaction as people read it."""
+        return self.name.lower()
+
 
 class Fault(Enum):
     """What can be missing, or wrong."""

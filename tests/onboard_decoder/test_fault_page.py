@@ -11,7 +11,7 @@ def test_the_page_has_every_fault_with_its_reaction(root):
     table = page.split('## The faults')[1].split('## Where')[0]
     rows = re.findall(r'^\| `(\w+)` \|[^|]*\| `(\w+)`', table, re.MULTILINE)
 
-    assert rows == [(fault.value, reaction.name.lower()) for fault, reaction in REACTIONS.items()]
+    assert rows == [(fault.value, reaction.word) for fault, reaction in REACTIONS.items()]
 
 
 def test_the_page_names_only_settings_that_exist(root):
