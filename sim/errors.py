@@ -35,7 +35,7 @@ class GazeboUnavailable(SimError):
     """Gazebo cannot be had, or not be started, on this machine."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f'no Gazebo: {why}; "tendon gazebo-install" fetches it on Debian')
+        super().__init__(f'no Gazebo: {why}')
 
 
 class GazeboLost(SimError):

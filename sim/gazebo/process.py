@@ -48,7 +48,8 @@ class GazeboProcess:
             GazeboUnavailable: not installed, no Xvfb, or it does not come up.
         """
         if not is_installed():
-            raise GazeboUnavailable('it is not installed')
+            raise GazeboUnavailable(
+                'it is not installed; "tendon gazebo-install" fetches it on Debian')
         if shutil.which('Xvfb') is None:
             raise GazeboUnavailable('there is no Xvfb here: install the package xvfb')
         folder.mkdir(parents=True, exist_ok=True)
