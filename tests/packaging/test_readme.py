@@ -16,7 +16,7 @@ PAGES = [
 ]
 FOLDERS = (
     'cloud_backbone', 'onboard_decoder', 'protos', 'sim', 'tendon', 'tests', 'launch', 'config',
-    'docs', 'resource', '.ci',
+    'docs', 'resource', 'urdf', 'worlds', '.ci',
 )
 ROOT_FILES = r'[A-Z]+\.md|LICENSE|Makefile|setup\.(?:py|cfg)|pyproject\.toml|\w+\.(?:xml|txt|yaml)'
 COMMANDS = get_command(app)
