@@ -4,8 +4,9 @@
 Listens for two seconds to whoever publishes; where nobody does there is nothing to say.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import median
 import time
 from typing import Any
 
@@ -78,15 +79,11 @@ def _judged(name: str, heard: Mapping[str, Heard], silence: str) -> Finding:
         if one.rate_hz < LEAST_HZ[one.kind]:
             texts[-1] += f' (less than {LEAST_HZ[one.kind]:.0f})'
             remedies.append(REMEDIES[one.kind])
-        if one.ages_s and abs(_middle(one.ages_s)) > OLDEST_S:
-            texts[-1] += f', stamped {_middle(one.ages_s):.1f} s ago'
+        if one.ages_s and abs(median(one.ages_s)) > OLDEST_S:
+            texts[-1] += f', stamped {median(one.ages_s):.1f} s ago'
             remedies.append(CLOCKS)
     state = State.WARNING if remedies else State.OK
     return Finding(name, state, '; '.join(texts), '; '.join(dict.fromkeys(remedies)))
-
-
-def _middle(values: Sequence[float]) -> float:
-    return sorted(values)[len(values) // 2]
 
 
 def _listen(node: Any, context: Any) -> dict[str, Heard]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from tendon.backbone_process import HERE, Place
+from tendon.doctor_network import TCP_FOLDER
 from tendon.errors import BadRequest
 from tendon.link_emulator.channel import End
 from tendon.link_emulator.echo import round_trips_ms
@@ -24,7 +25,6 @@ from tendon.local_robot import LocalRobot
 READY = 'ready'  # of the robot's status
 PINGS, PING_PERIOD_S = 40, 0.02
 BACK_TIMEOUT_S = 20.0
-TCP = Path('/proc/sys/net/ipv4')
 TCP_SETTINGS = ('tcp_congestion_control', 'tcp_slow_start_after_idle')
 
 
@@ -93,7 +93,7 @@ class OverLink(Between):
             'ping_ms_p50': round(float(ping[0]), 2),
             'ping_ms_p99': round(float(ping[1]), 2),
             'link_packets': self._link.counts(),
-            **{name: (TCP / name).read_text().strip() for name in TCP_SETTINGS},
+            **{name: (TCP_FOLDER / name).read_text().strip() for name in TCP_SETTINGS},
             **cuts,
         }
 
