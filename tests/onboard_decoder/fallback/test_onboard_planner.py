@@ -10,78 +10,14 @@ from onboard_decoder.clock import ManualClock, MonotonicClock, to_ns
 from onboard_decoder.config import RobotSettings
 from onboard_decoder.errors import PlannerUnavailable
 from onboard_decoder.fallback.heard_request import TooHard
-from onboard_decoder.fallback.onboard_model import OnboardModel
 from onboard_decoder.fallback.onboard_planner import OnboardPlanner, TOO_HARD
 from onboard_decoder.image_codec import encode_jpeg
-from onboard_decoder.manifest_yaml import load_manifest
 from onboard_decoder.plan import Outcome, Skill
 from onboard_decoder.planner_port import Link, Remedy, Source, TurnAnswer, TurnFailure, TurnRequest
-from onboard_decoder.robot_factory import PLANNER_FILE
-from onboard_decoder.task_memory import (
-    HistoryEntry,
-    Purpose,
-    StepResult,
-    TaskMemory,
-    Tool,
-    ToolCall,
-)
 import pytest
-from sim.dataset import Painter
 from sim.entity import RADIUS_M
 
-MANIFEST = load_manifest('tendon_arm')
-FILE = MANIFEST.decoder.parent / PLANNER_FILE
-RED_CUBE = ToolCall(Tool.GRASP, 'red cube')
-
-
-@pytest.fixture(scope='module')
-def model():
-    return OnboardModel(MANIFEST, FILE)
-
-
-@pytest.fixture
-def planner(model):
-    made = OnboardPlanner(MANIFEST, model, MonotonicClock(), RobotSettings())
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope='module')
-def scenes():
-    """Scenes with their pictures, drawn with seeds that no training saw."""
-    painter = Painter()
-    drawn = []
-    for index in range(40):
-        scene = painter.draw_visible(777_777, index, 'train')
-        drawn.append((scene, painter.photograph()))
-    painter.camera.close()
-    return drawn
-
-
-@pytest.fixture(scope='module')
-def free_things(scenes):
-    """Every free thing on a table of the scenes: the entity, and the picture."""
-    return [
-        (thing, picture) for scene, picture in scenes
-        for index, thing in enumerate(scene.entities)
-        if thing.kind != 'bin' and thing.inside < 0 and not thing.held
-        and all(other.inside != index for other in scene.entities)
-    ]
-
-
-def turn(instruction, picture, number=1, deadline_s=30.0, joints=MANIFEST.home, **more):
-    return TurnRequest(
-        f'turn-{number}', instruction, {'front': encode_jpeg(picture, 128, 128)},
-        tuple(joints.tolist()), 7, deadline_s, **more)
-
-
-def ask(planner, *args, **more):
-    pending = planner.submit(turn(*args, **more))
-    deadline_s = time.monotonic() + 30.0
-    while (found := pending.poll()) is None:
-        assert time.monotonic() < deadline_s
-        time.sleep(0.001)
-    return found
+from tests.onboard_decoder.fallback.asked_planner import ask, MANIFEST, turn
 
 
 def test_it_finds_what_it_is_asked_to_pick(planner, free_things):
@@ -199,44 +135,6 @@ def test_the_answer_says_where_it_comes_from(planner, free_things):
     assert found.choice.source is Source.ONBOARD
     assert found.plan.certificate.freshest_epoch == 7
     assert 0.85 <= found.plan.confidence <= 1.0
-
-
-def memory(*entries, holds=False, purpose=Purpose.ACT, lessons=()):
-    return TaskMemory(
-        1, lessons,
-        tuple(HistoryEntry(i + 1, call, result) for i, (call, result) in enumerate(entries)),
-        purpose, holds)
-
-
-def test_in_a_trial_it_makes_the_first_call_of_a_pick(planner, free_things):
-    """The call is to grasp, with steps that end when the thing is lifted."""
-    thing, picture = free_things[0]
-    name = f'{thing.colour} {thing.kind}'
-    found = ask(planner, f'pick up the {name}', picture, memory=memory())
-    assert found.plan.call == ToolCall(Tool.GRASP, name)
-    assert [step.skill for step in found.plan.steps] == [Skill.REACH, Skill.GRASP, Skill.LIFT]
-
-
-def test_in_a_trial_it_looks_before_it_gives_up(planner, scenes):
-    """What is not there is looked for once more, then the trial is stopped."""
-    grey = np.full((128, 128, 3), 128, np.uint8)
-    found = ask(planner, 'pick up the red cube', grey, memory=memory())
-    assert found.plan.call.tool is Tool.LOOK
-    looked = memory((ToolCall(Tool.LOOK), StepResult.SEEN))
-    found = ask(planner, 'pick up the red cube', grey, memory=looked)
-    assert found.plan.call.tool is Tool.STOP and found.plan.outcome is Outcome.REFUSED
-
-
-@pytest.mark.parametrize('past', [
-    memory((RED_CUBE, StepResult.MISSED)),
-    memory(lessons=('The red cube slips.',)),
-    memory(purpose=Purpose.REFLECT),
-])
-def test_what_went_wrong_is_left_to_the_backbone(planner, free_things, past):
-    """Failures, lessons and reflection are not for the small planner."""
-    thing, picture = free_things[0]
-    found = ask(planner, f'pick up the {thing.colour} {thing.kind}', picture, memory=past)
-    assert isinstance(found, TurnFailure) and found.reason == TOO_HARD
 
 
 def test_bad_turns_fail_and_the_next_is_answered(planner, free_things):
