@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+import shutil
 import tempfile
 
 import numpy as np
@@ -28,9 +29,6 @@ from sim.world import World
 
 Array = NDArray[np.float64]
 
-# Times real time at most; without a limit a paused gzserver takes a whole core.
-LOCKSTEP_PACE = 4.0
-
 
 class GazeboArm:
     """Arm, table and objects under Gazebo's physics.
@@ -47,9 +45,10 @@ class GazeboArm:
         """Start nothing yet; ``reset`` does.
 
         Args:
-            folder: for logs; a temporary one where None.
+            folder: for logs; where None a temporary one, which goes with ``close``.
             lockstep: time goes on in ``advance`` only.
         """
+        self._is_temporary = folder is None
         self._folder = folder or Path(tempfile.mkdtemp(prefix='tendon-gazebo-'))
         self._lockstep = lockstep
         joints = UrdfLinks(URDF).joints.values()
@@ -73,7 +72,7 @@ class GazeboArm:
         names = [entity_model(index) for index in range(len(scene.entities))]
         names += [f'{MODEL}::{link}' for joint in self._moving for link in (
             joint.parent, joint.child)]
-        sdf = world_sdf(scene, real_time_factor=LOCKSTEP_PACE if self._lockstep else 1.0)
+        sdf = world_sdf(scene)
         self._running = self._started(sdf, names)
         joints = np.array(scene.joints)
         self.positions, self.velocities = joints.copy(), np.zeros(len(joints))
@@ -134,6 +133,8 @@ class GazeboArm:
         if self._running is not None:
             self._running.close()
             self._running = None
+            if self._is_temporary:
+                shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
     def _gazebo(self) -> RunningWorld:

@@ -38,6 +38,7 @@ GAZEBO = {
                        'required Time real_time=4; required bool paused=5; '
                        'required uint64 iterations=6',
     'WorldControl': 'optional bool pause=1; optional bool step=2; optional uint32 multi_step=3',
+    'Physics': 'optional double real_time_update_rate=14',
 }
 
 IGNITION = {

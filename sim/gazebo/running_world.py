@@ -32,6 +32,16 @@ FIRST_PICTURE_S = 20.0
 LOOK_S = 0.02
 NUDGE_S = 0.03
 SILENT_S = 5.0   # without a new time although it is not paused: lost
+# Pace of gzserver's loop in lockstep, in times real time, while steps are wanted and while none
+# are. Each round sends a message, and only ten of them wait for a busy machine: a fast loop that
+# stands still would push out the last poses, which gzserver's own camera waits for too.
+STEPPING = 4.0
+STANDING = 0.25
+# Rounds of gzserver's loop a second in lockstep while steps are wanted and while none are. Each
+# round sends a message, and only ten of them wait for a busy machine: a fast loop that stands
+# still would push out the last poses, which its own camera waits for too.
+STEPPING_HZ = 4000.0
+STANDING_HZ = 250.0
 _RGB8 = 3
 
 
@@ -71,7 +81,7 @@ class RunningWorld:
         self._news = threading.Condition()
         self._names = frozenset(names)
         self._poses: dict[str, Any] = {}
-        self.time_s = 0.0
+        self.time_s = self._stepped_s = 0.0
         self._picture: Any = None
         self._statistics: Any = None
         self._lockstep = lockstep
@@ -127,23 +137,37 @@ class RunningWorld:
         """
         target_s = self.time_s + seconds
         if self._lockstep:
+            self.pace(STEPPING)
             self._control(multi_step=max(1, round(seconds / STEP_S)))
-        moved_s, seen_s = time.monotonic(), self.time_s
-        while self.time_s < target_s - STEP_S / 2:
+        self._wait_for(target_s - STEP_S / 2)
+        if self._lockstep:
+            self.pace(STANDING)
+
+    def _wait_for(self, target_s: float) -> None:
+        moved_s = time.monotonic()
+        while self.time_s < target_s:
             with self._news:
                 is_news = self._news.wait(NUDGE_S)
             self._check()
             if is_news or (self.is_paused and not self._lockstep):
-                moved_s, seen_s = time.monotonic(), self.time_s
+                moved_s = time.monotonic()
             elif time.monotonic() - moved_s > SILENT_S:
-                raise GazeboLost(f'time has stood still at {seen_s:.3f} s for {SILENT_S:g} s')
-            elif self._lockstep:
-                # gzserver sends its last poses only when it has further ones.
+                raise GazeboLost(
+                    f'time has stood still at {self.time_s:.3f} s for {SILENT_S:g} s')
+            elif self._lockstep and self._stepped_s >= target_s:
+                # All steps are done, but the last poses were pushed out: ask for newer ones.
+                self.pace(STANDING)
                 self._control(multi_step=1)
 
     def pause(self, is_paused: bool) -> None:
         """Stop or start the time, as a person would in Gazebo's window."""
         self._control(pause=is_paused)
+
+    def pace(self, real_time_factor: float) -> None:
+        """Set simulated seconds per second at most."""
+        assert self._transport is not None
+        self._transport.publish(f'/gazebo/{WORLD}/physics', gazebo['Physics'](
+            real_time_update_rate=real_time_factor / STEP_S))
 
     def close(self) -> None:
         """End everything; idempotent."""
@@ -161,6 +185,9 @@ class RunningWorld:
         self._transport.subscribe(
             f'{about}/{CAMERA_LINK}/image', 'ImageStamped', self._take_picture)
         self._transport.advertise(f'{about}/world_control', 'WorldControl')
+        self._transport.advertise(f'{about}/physics', 'Physics')
+        if self._lockstep:
+            self.pace(STANDING)
         deadline_s = time.monotonic() + FIRST_POSES_S
         while not self._names <= self._poses.keys():
             self._check()
@@ -169,7 +196,7 @@ class RunningWorld:
                 raise GazeboLost(f'no pose of {missing} for {FIRST_POSES_S:g} s')
             if self._lockstep:
                 self._control(multi_step=1)
-            time.sleep(0.01)
+            time.sleep(NUDGE_S)
         self._commands = JointCommands(MODEL, self._process.partition, GAINS)
         self._commands.wait_ready()
 
@@ -183,15 +210,14 @@ class RunningWorld:
 
     def _take_poses(self, message: Any) -> None:
         with self._news:
-            # A message leaves out what did not move.
-            self._poses.update((pose.name, pose) for pose in message.pose)
-            self.time_s = _seconds(message.time)
-            self._news.notify_all()
+            self._stepped_s = _seconds(message.time)
+            if message.pose:  # what did not move is left out; the arm always moves a little
+                self._poses.update((pose.name, pose) for pose in message.pose)
+                self.time_s = self._stepped_s
+                self._news.notify_all()
 
     def _take_picture(self, message: Any) -> None:
-        with self._news:
-            self._picture = message
-            self._news.notify_all()
+        self._picture = message
 
     def _take_statistics(self, message: Any) -> None:
         self._statistics = message

@@ -42,26 +42,21 @@ def entity_model(index: int) -> str:
     return f'entity_{index}'
 
 
-def world_sdf(scene: SceneSpec, real_time_factor: float = 1.0) -> str:
-    """Return the world with a scene in it, the arm in the scene's pose.
-
-    Args:
-        scene: as drawn.
-        real_time_factor: simulated seconds per second; 0 runs as fast as possible.
-    """
+def world_sdf(scene: SceneSpec) -> str:
+    """Return the world with a scene in it, the arm in the scene's pose; it runs in real time."""
     urdf, look = UrdfLinks(URDF), scene.appearance
     return '\n'.join([
         f'<?xml version="1.0"?><sdf version="1.6"><world name="{WORLD}">',
-        _physics(real_time_factor), light_sdf(look), table_sdf(look), *entity_sdf(scene),
+        _physics(), light_sdf(look), table_sdf(look), *entity_sdf(scene),
         *clutter_sdf(scene), arm_sdf(urdf), camera_sdf(look, CAMERA_NAME),
         _state(urdf, scene), '</world></sdf>',
     ])
 
 
-def _physics(real_time_factor: float) -> str:
+def _physics() -> str:
     return (
         f'<physics type="ode"><max_step_size>{STEP_S}</max_step_size>'
-        f'<real_time_update_rate>{real_time_factor / STEP_S:g}</real_time_update_rate>'
+        f'<real_time_update_rate>{1 / STEP_S:g}</real_time_update_rate>'
         '<ode><solver><iters>80</iters></solver></ode></physics>'
     )
 
