@@ -19,6 +19,7 @@ from cloud_backbone.kv_cache.errors import CalibrationError
 from cloud_backbone.kv_cache.oaken import OakenCodec
 from cloud_backbone.kv_cache.oaken_calibration import OakenCalibration
 from cloud_backbone.kv_cache.policy import find_policy, MakeCodec, Policy
+from cloud_backbone.kv_cache.replay import Replay
 from cloud_backbone.kv_cache.squat import SquatCodec
 from cloud_backbone.kv_cache.squat_table import SquatTable
 import torch
@@ -78,6 +79,9 @@ class ServedPolicies:
         if isinstance(scorer, Cake):
             # Neighbours of a token about one thing are about other things: no pooling.
             scorer = Cake(window=WINDOW, kernel=1)
+        if isinstance(scorer, Replay):
+            # A likely answer is the rehearsal, and all it looks at is near.
+            scorer = Replay(near=1)
         return replace(
             policy, scorer=scorer, make_codec=make, block=block, recent=RECENT, sinks=0,
             whole=True, raw_dtype=torch.float16,

@@ -246,6 +246,6 @@ def _preference(row: KVRow, window: Tensor | None, tokens: int) -> float | None:
     scorer = row.policy.scorer
     if not isinstance(scorer, Cake) or window is None:
         return None
-    if row.seen and tokens <= row.policy.recent:
+    if row.seen and tokens <= row.recent:
         return None
     return preference(window, window.shape[-1] - window.shape[2])

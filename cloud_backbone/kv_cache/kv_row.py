@@ -60,6 +60,8 @@ class KVRow:
         """Tokens so far, evicted ones included: the next token's position."""
         self.pins: Sequence[tuple[int, int]] = ()
         """First and last position + 1 of what is never dropped."""
+        self.recent = policy.recent
+        """Newest tokens that are never dropped."""
         self.reserved = False
         """Whether all pages that the limit allows are taken beforehand."""
 
@@ -127,7 +129,7 @@ class KVRow:
             scores = policy.scorer.scores(shelf.columns, shelf.positions)
         return protect(
             scores.expand(self.kv_heads, -1), shelf.positions, self.seen, policy.sinks,
-            policy.recent, self.pins,
+            self.recent, self.pins,
         )
 
     def keeps(self, key: Tensor) -> bool:

@@ -17,10 +17,14 @@ from cloud_backbone.kv_cache.errors import CacheError, EvictedError
 from cloud_backbone.kv_cache.key_bias import KeyBias
 from cloud_backbone.kv_cache.kv_row import KVRow
 from cloud_backbone.kv_cache.layer_limits import LayerLimits
+from cloud_backbone.kv_cache.merit import merits
 from cloud_backbone.kv_cache.policy import Policy
 from cloud_backbone.kv_cache.rope_positions import RopePositions
 import torch
 from torch import Tensor
+
+RECENT_PART = 4
+"""Where layers share by merit, the newest tokens are sure of this part of a mean layer at most."""
 
 
 class KVSession:
@@ -148,6 +152,8 @@ class KVSession:
     def commit(self) -> None:
         """Keep the tokens that could be taken back; drop and encode what is due."""
         waiting, self._waiting = self._waiting, {}
+        if self.policy.share == 'global' and self.rows and self._limit(self.layers[0]) is not None:
+            waiting = merits(self.rows, self.limits.total)
         if list(waiting) == self.layers:
             self._preferences = waiting
             self._cascade(last=True)
@@ -205,7 +211,7 @@ class KVSession:
     def _cascade(self, last: bool) -> None:
         """Share the whole budget among the layers so far; evict now, encode after the last."""
         caps = [self.rows[layer].most_blocks() for layer in self._preferences]
-        limits = self.limits.cascade(self._preferences, caps, last)
+        limits = self.limits.cascade(self._preferences, caps, self._pinned(), last)
         for layer, limit in sorted(limits.items(), key=self._growth):
             row = self.rows[layer]
             if last:
@@ -222,7 +228,7 @@ class KVSession:
         if limit is not None and self.policy.lossless:
             self._reserve(row, limit, tokens)
         elif limit is not None and not self._is_open_ended(row, limit):
-            if tokens <= self.policy.recent:
+            if tokens <= row.recent:
                 row.make_room(tokens, limit)
 
     def _settle_row(self, layer: int, limit: int | None, whole: bool = False) -> None:
@@ -246,6 +252,9 @@ class KVSession:
         least = self.limits.least()
         if fresh and least is not None and self._pinned() > least:
             raise self.limits.refusal(self._pinned(), least)
+        if limit is not None and self.policy.share == 'global':
+            mean = self.limits.total // len(self.layers)
+            self.rows[layer].recent = min(self.policy.recent, mean // RECENT_PART)
         return limit
 
     def _pinned(self) -> int:

@@ -109,19 +109,29 @@ class LayerLimits:
         if self._blocks_of_all(row, taken) is not None and old is not None:
             self._share(list(old.values()))
 
+    @property
+    def total(self) -> int:
+        """Slots of all layers together, once ``of`` was asked."""
+        assert self._total is not None
+        return self._total * self.policy.block
+
     def cascade(
-        self, wants: dict[int, float], caps: Sequence[int], last: bool
+        self, wants: dict[int, float], caps: Sequence[int], pinned: int, last: bool
     ) -> dict[int, int]:
         """Share the whole budget among the layers of a prefill so far, layer -> slots.
 
         Args:
             wants: preference of each of these layers.
             caps: blocks that each of them can fill.
+            pinned: slots that each layer must have, where the budget allows it.
             last: whether these are all layers; then the shares stay.
         """
         assert self._total is not None
         least = [max(want, LEAST_PREFERENCE) for want in wants.values()]
-        blocks = cascade_budgets(self._total, least, caps, [min(1, cap) for cap in caps])
+        floor = max(-(-pinned // self.policy.block), 1)
+        if floor * len(self.layers) > self._total:
+            floor = 1
+        blocks = cascade_budgets(self._total, least, caps, [min(floor, cap) for cap in caps])
         if last and sum(caps) <= self._total:  # all fits; the shares count once it does not
             self._share(least)
         elif last:

@@ -20,6 +20,7 @@ from cloud_backbone.kv_cache.int8 import Int8Codec
 from cloud_backbone.kv_cache.kivi import KiviCodec
 from cloud_backbone.kv_cache.oaken import OakenCodec
 from cloud_backbone.kv_cache.raw import RawCodec
+from cloud_backbone.kv_cache.replay import Replay
 from cloud_backbone.kv_cache.scorer import Scorer
 from cloud_backbone.kv_cache.sinks import Sinks
 from cloud_backbone.kv_cache.snapkv import SnapKV
@@ -44,7 +45,7 @@ class Policy:
     lower: tuple[MakeCodec, ...] = ()
     """Codecs of fewer bits, for slots of less worth."""
     share: str = 'uniform'
-    """How layers share the budget: uniform, pyramid or cake."""
+    """How layers share the budget: uniform, pyramid, cake or global."""
     block: int = 32
     """Slots of a block."""
     ring: int = 0
@@ -106,6 +107,7 @@ _SCORERS: dict[str, dict[str, Any]] = {
     'h2o': {'scorer': H2O()},
     'cake': {'scorer': Cake(), 'share': 'cake'},
     'wide': {'scorer': Wide()},
+    'replay': {'scorer': Replay(), 'share': 'global', 'recent': 192},
     'veda': {'scorer': Veda(stats='exclude_reserved')},
     'veda-paper': {'scorer': Veda(stats='paper'), 'recent': 0},
 }

@@ -4,13 +4,21 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from cloud_backbone.kv_cache.compressed_cache import CompressedCache
 from cloud_backbone.kv_cache.hook import attach, detach
 from cloud_backbone.kv_cache.policy import find_policy, Policy
+from cloud_backbone.kv_cache.rehearsal import rehearse
+from cloud_backbone.kv_cache.replay import Replay
+from tendon.bench_kv.model_calls import rows
 from tendon.bench_kv.recording import Recording, replay
 import torch
+from transformers import AutoTokenizer
+
+REQUEST = '\n\nRepeat the previous context exactly.\n\n'
+"""What a model is asked before it reads a context again, in the words of KVzip."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +37,10 @@ class Ours:
         cache = CompressedCache(model.config, policy_at_16_bits(self.name), budget_bytes=budget)
         cache.bench_config = model.config
         with self.reading(model, cache):
-            replay(model, recording, cache, silent=False)
+            if isinstance(cache.policy.scorer, Replay):
+                _read_twice(model, recording, cache)
+            else:
+                replay(model, recording, cache, silent=False)
         return cache
 
     @contextmanager
@@ -59,6 +70,27 @@ def policy_at_16_bits(name: str) -> Policy:
     """
     policy = find_policy(name)
     return policy if policy.lossless else replace(policy, raw_dtype=torch.float16)
+
+
+def _read_twice(model: Any, recording: Recording, cache: CompressedCache) -> None:
+    session, tokens = cache.begin(), recording.tokens.tolist()
+    session.tentative = True
+    replay(model, recording, cache, silent=False)
+    rehearse(
+        cache, tokens, lambda twin, again: rows(model, twin, again, len(tokens), keep=1),
+        _request(model.config.name_or_path),
+    )
+    session.commit()
+    session.tentative = False
+
+
+@lru_cache
+def _request(folder: str) -> tuple[int, ...]:
+    """Return the tokens of ``REQUEST`` for the model of a folder; none for one without words."""
+    if not folder:
+        return ()
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    return tuple(tokenizer.encode(REQUEST, add_special_tokens=False))
 
 
 def _bytes_at_16_bits(recording: Recording) -> int:

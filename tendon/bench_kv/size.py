@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 CODECS = ('full', 'int8', 'oaken', 'kivi4', 'squat4', 'kivi2', 'squat2')
 """Policies that drop nothing."""
-MIDDLE = ('sinks', 'snapkv', 'pyramid', 'h2o', 'cake', 'wide', 'veda', 'veda+oaken')
+MIDDLE = ('sinks', 'snapkv', 'pyramid', 'h2o', 'cake', 'wide', 'replay', 'veda', 'veda+oaken')
 """Policies that are compared at the middle share only."""
-POOLED = ('wide+squat4', 'cake+squat4', 'SnapKV', 'ExpectedAttention')
+POOLED = ('replay+squat4', 'wide+squat4', 'cake+squat4', 'SnapKV', 'ExpectedAttention')
 """Methods whose likelihood is also taken over several passages, at the middle share."""
-ALL = ('wide+squat4', 'cake+squat4', 'snapkv+kivi4', 'cake+tiers')
+ALL = ('replay+squat4', 'wide+squat4', 'cake+squat4', 'snapkv+kivi4', 'cake+tiers')
 """Policies that are compared at every share."""
 
 

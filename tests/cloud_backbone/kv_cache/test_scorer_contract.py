@@ -3,6 +3,7 @@
 
 from cloud_backbone.kv_cache.cake import Cake
 from cloud_backbone.kv_cache.h2o import H2O
+from cloud_backbone.kv_cache.replay import Replay
 from cloud_backbone.kv_cache.scorer import Scorer
 from cloud_backbone.kv_cache.sinks import Sinks
 from cloud_backbone.kv_cache.snapkv import SnapKV
@@ -19,6 +20,7 @@ SCORERS: list[Scorer] = [
     H2O(),
     Cake(),
     Wide(),
+    Replay(),
     Veda(reserved=4),
     Veda(reserved=4, stats='paper', vote='sum_heads', protect=False),
     Veda(reserved=4, reads='window'),
