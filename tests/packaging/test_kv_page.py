@@ -9,6 +9,7 @@ from cloud_backbone.kv_cache.errors import CacheError
 from cloud_backbone.kv_cache.hook import detach
 from cloud_backbone.model.distilled_vlm import CACHE_NAME
 import pytest
+import torch
 
 from tests.fakes.tiny_models import make_family, text
 
@@ -23,14 +24,19 @@ def examples() -> list[str]:
 
 
 def test_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
-    """First a model writes through the cache; then pool, pin, fork and crop do as is said."""
-    use, parts = examples()
-    model = make_family('llama').model
-    told: dict[str, Any] = {'model': model, 'inputs': {'input_ids': text(40)}}
+    """A model writes through the cache, reads twice; pool, pin, fork and crop do as is said."""
+    use, twice, parts = examples()
+    model, ids = make_family('llama').model, text(40)
+    told: dict[str, Any] = {
+        'model': model, 'inputs': {'input_ids': ids}, 'tokens': ids[0].tolist(), 'torch': torch,
+    }
     try:
         exec(use, told)
         assert f'{told["cache"].get_seq_length()} tokens seen' in capsys.readouterr().out
         assert told['cache'].nbytes() <= 4_000_000
+        exec(twice, told)
+        assert len(told['session']) == 40
+        told['session'].close()
         exec(parts, told)
         assert told['pool'].used_bytes == 0
         assert told['session'].pins == [(0, 12)] == told['branch'].sessions[0].pins
