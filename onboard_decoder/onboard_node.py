@@ -32,6 +32,7 @@ from onboard_decoder.runtime import Runtime, RuntimeSettings
 from onboard_decoder.servo import Command
 from onboard_decoder.tls import TlsFiles
 import rclpy
+from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import ParameterException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -48,6 +49,8 @@ Message = Any  # of a class that ROS generated
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 _THROTTLE_S = 5.0
 _SPIN_S = 0.1
+# Simulated time may stand still; just then somebody wants to know why.
+_WALL = Clock(clock_type=ClockType.STEADY_TIME)
 
 
 class OnboardNode(LifecycleNode):
@@ -150,8 +153,8 @@ class OnboardNode(LifecycleNode):
             *self._subscribe_cameras(told.image_transport),
         ]
         timers = [
-            self.create_timer(1.0 / told.status_rate_hz, self._publish_status),
-            self.create_timer(1.0, self._publish_diagnostics),
+            self.create_timer(1.0 / told.status_rate_hz, self._publish_status, clock=_WALL),
+            self.create_timer(1.0, self._publish_diagnostics, clock=_WALL),
         ]
         self._entities = [
             partial(self.destroy_lifecycle_publisher, self._commands),

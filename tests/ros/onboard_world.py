@@ -49,6 +49,7 @@ class Arm:
         self.mirror.thing_m, self.mirror.thing_below_m = 0.02, 0.05
         self.names = [manifest.joint_names[i] for i in SHUFFLED]
         self.manifest, self.has_joints, self.image = manifest, True, IMAGE
+        self.is_paused = False  # as a paused simulator is: time, joints and pictures stand still
         self.statuses, self.diagnostics, self.trajectories = [], [], []
         self._joints = node.create_publisher(JointState, 'joint_states', 10)
         self._image = node.create_publisher(Image, 'camera/image_raw', 1)
@@ -109,6 +110,8 @@ class Arm:
         return Time(sec=100 + passed_ns // 10**9, nanosec=passed_ns % 10**9)
 
     def _publish_joints(self):
+        if self.is_paused:
+            return
         if self._clock is not None:
             self._clock.publish(Clock(clock=self._stamp()))
         if self.has_joints:
@@ -118,6 +121,8 @@ class Arm:
             self._joints.publish(message)
 
     def _publish_image(self):
+        if self.is_paused:
+            return
         stamp = self._stamp()
         height, width = self.image.shape[:2]
         raw = Image(height=height, width=width, encoding='bgr8', step=3 * width)

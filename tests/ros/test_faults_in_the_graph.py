@@ -82,3 +82,23 @@ def test_a_silent_backbone_shows_for_how_long_and_is_forgotten_when_it_speaks(wo
 
     assert int(values['count']) >= 1
     assert world.arm.result()['outcome'] == 'done'
+
+
+def test_a_paused_simulator_is_diagnosed_while_it_stands(tmp_path, monkeypatch):
+    """Status and diagnostics go on, say what is missing, and the task is done after the pause."""
+    world = World(tmp_path, monkeypatch, use_sim_time=True)
+    try:
+        world.arm.say('put it there')
+        world.arm.wait_step('move')
+        world.arm.is_paused = True
+        level, values = wait_for(world, 'joints_stale', True)
+        robot = world.node._runtime.robot
+        world.arm.spin_until(lambda: robot.is_at_rest)
+        told = len(world.arm.statuses)
+        world.arm.spin_until(lambda: len(world.arm.statuses) > told + 5)
+        assert (level, values['reaction']) == (b'\x02', 'brake')
+        assert 'joints_stale' in world.arm.statuses[-1]['faults']
+        world.arm.is_paused = False
+        assert world.arm.result()['outcome'] == 'done'
+    finally:
+        world.close()
