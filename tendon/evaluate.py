@@ -67,7 +67,7 @@ def evaluate(
       backbone_address: a running backbone; None starts one.
       checkpoint: model for the backbone that is started; None takes the shipped one.
       out: folder for ``episodes.jsonl`` and ``scores.json``; None writes nothing.
-      workers: processes; None takes one per core, and one alone for Gazebo.
+      workers: processes; None takes one per core.
       delay_ms: simulated time from question to answer [ms].
       axis: what differs from the training scenes; see ``sim.variation``.
       manifest: robot by name or path.
@@ -98,9 +98,7 @@ def evaluate(
     nobody = '-' if planner == 'onboard' else None
     with backbone(nobody or backbone_address, checkpoint, wish.settings()) as address:
         worker = Worker(manifest, address, delay_ms / 1e3, settings, link, simulator)
-        # Two gzservers in lockstep hold each other up far more than they share the work.
-        count = workers or (1 if simulator == 'gazebo' else None)
-        results = run_jobs(jobs, worker, count, console)
+        results = run_jobs(jobs, worker, workers, console)
     print_scores(results, console)
     figures = scores(results) | {
         'split': split, 'axis': axis, 'simulator': simulator, 'planner': planner,
