@@ -4,7 +4,7 @@
 Each shard is shard_XXXX.npz (arrays by scene), shard_XXXX.jsonl (instructions by scene) and
 shard_XXXX.agent.jsonl (moments in the middle of tasks by scene). Existing shards of the same
 settings are kept, so an interrupted run goes on where it stopped. Knows nothing about models or
-plan texts.
+plan texts. The same seeds give the same scenes, labels and sentences under either renderer.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 import json
 import multiprocessing
 from pathlib import Path
@@ -25,12 +26,14 @@ from sim.agent_situations import draw_situations
 from sim.camera import Camera
 from sim.entity import COLOURS, KINDS
 from sim.errors import SceneError
+from sim.gazebo.scene_camera import SceneCamera
 from sim.instructions import Instruction, sample
 from sim.scene import draw_scene, SceneSpec, Split
 from sim.situation import Situation
 from sim.world import World
 
 FORMAT = 3
+SIMULATORS = ('mujoco', 'gazebo')
 MAX_ENTITIES = 8
 INSTRUCTIONS_PER_SCENE = 16
 SITUATIONS_PER_SCENE = 12
@@ -47,10 +50,13 @@ class Settings:
     split: Split
     scenes: int
     scenes_per_shard: int = 1000
+    simulator: str = 'mujoco'
     format: int = FORMAT
 
     def __post_init__(self) -> None:
-        """Refuse empty data sets."""
+        """Refuse empty data sets and unknown renderers."""
+        if self.simulator not in SIMULATORS:
+            raise SceneError('simulator', self.simulator, SIMULATORS)
         for name in ('scenes', 'scenes_per_shard'):
             if getattr(self, name) < 1:
                 raise SceneError(f'{name} of a data set', getattr(self, name), '1 or more')
@@ -64,9 +70,13 @@ class Settings:
 class Painter:
     """Shows scenes and labels them; holds one world and one camera."""
 
-    def __init__(self) -> None:
-        self.world = World()
-        self.camera = Camera(self.world.model)
+    def __init__(self, simulator: str = 'mujoco') -> None:
+        self.simulator, self.world = simulator, World()
+        self._camera = Camera(self.world.model) if simulator == 'mujoco' else SceneCamera()
+
+    def close(self) -> None:
+        """Free the camera's display."""
+        self._camera.close()
 
     def draw_visible(self, seed: int, index: int, split: Split) -> SceneSpec:
         """Draw scene number `index` with nothing hidden from the camera, and show it."""
@@ -85,7 +95,11 @@ class Painter:
 
     def photograph(self) -> NDArray[np.uint8]:
         """Give the picture as the planner gets it: (128, 128, 3) RGB, through JPEG."""
-        picture = self.camera.render(self.world.data, self.world.scene.appearance.shadows)
+        scene = self.world.scene
+        if isinstance(self._camera, SceneCamera):
+            picture = self._camera.render(scene)
+        else:
+            picture = self._camera.render(self.world.data, scene.appearance.shadows)
         size = (IMAGE_SIZE_PX, IMAGE_SIZE_PX)
         small = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
         quality = [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY]
@@ -151,7 +165,7 @@ def write_shard(
         painter: reused one, else one of this process.
     """
     folder, number, first, end, settings = job
-    painter = painter or _painter()
+    painter = painter or _painter(settings.simulator)
     rows: list[dict[str, NDArray[np.generic]]] = []
     lines, moments = [], []
     for index in range(first, end):
@@ -171,16 +185,13 @@ def write_shard(
     return end - first
 
 
-_painters: list[Painter] = []
-
-
-def _painter() -> Painter:
+@lru_cache(1)
+def _painter(simulator: str) -> Painter:
     """Give the painter of this process; the display context costs more than a scene."""
-    if not _painters:
-        cv2.setNumThreads(1)
-        _painters.append(Painter())
-        atexit.register(_painters[0].camera.close)
-    return _painters[0]
+    cv2.setNumThreads(1)
+    painter = Painter(simulator)
+    atexit.register(painter.close)
+    return painter
 
 
 def generate(
@@ -190,6 +201,7 @@ def generate(
     split: Split = 'train',
     workers: int = 2,
     scenes_per_shard: int = 1000,
+    simulator: str = 'mujoco',
 ) -> int:
     """Write a data set, keeping the shards that are already there.
 
@@ -198,10 +210,11 @@ def generate(
 
     Raises:
         SceneError: the folder holds a data set of other settings.
+        GazeboUnavailable: pictures of Gazebo are wanted, and it is not here.
     """
     folder = Path(out_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    settings = Settings(seed, split, scenes, scenes_per_shard)
+    settings = Settings(seed, split, scenes, scenes_per_shard, simulator)
     _check_settings(folder, settings)
     jobs = [
         (str(folder), number, first, end, settings)
@@ -229,7 +242,8 @@ def _check_settings(folder: Path, settings: Settings) -> None:
     path = folder / 'settings.json'
     wanted = asdict(settings)
     if path.exists():
-        found = json.loads(path.read_text(encoding='utf-8'))
+        # Folders from before there were two renderers name none.
+        found = {'simulator': 'mujoco', **json.loads(path.read_text(encoding='utf-8'))}
         if {**found, 'scenes': 0} != {**wanted, 'scenes': 0}:
             raise SceneError(f'data set in {folder}', found, [wanted, 'another folder'])
     path.write_text(json.dumps(wanted) + '\n', encoding='utf-8')

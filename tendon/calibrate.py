@@ -56,4 +56,4 @@ def _turns(scenes: int, seed: int) -> Iterator[tuple[str, Image]]:
             scene = painter.draw_visible(seed, index, 'train')
             yield instructions(scene, (seed, index))[0].text, painter.photograph()
     finally:
-        painter.camera.close()
+        painter.close()

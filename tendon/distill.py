@@ -5,7 +5,6 @@ Composes what simulator, cloud and robot offer for it; trains nothing itself. Ev
 what it finished, so the same command goes on where it was interrupted.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 import json
 import os
@@ -40,6 +39,8 @@ class Amounts:
     train: int
     val: int
     test: int
+    gazebo_train: int
+    gazebo_test: int
     samples: int
     sequences: int
     decoder_steps: int
@@ -48,13 +49,32 @@ class Amounts:
 
 
 AMOUNTS = {
-    'full': Amounts(14_000, 1_500, 1_000, 400_000, 200, TrainSettings.steps,
+    'full': Amounts(14_000, 1_500, 1_000, 1_000, 200, 400_000, 200, TrainSettings.steps,
                     EYES.steps, EARS.steps),
-    'smoke': Amounts(64, 64, 64, 4_000, 4, 20, 4, 20),
+    'smoke': Amounts(64, 64, 64, 0, 0, 4_000, 4, 20, 4, 20),
 }
-# Folder, scenes of which split, first seed: no scene is in two of the folders.
-FOLDERS: Sequence[tuple[str, Split, int]] = (
-    ('train', 'train', 1), ('val', 'train', 900_001), ('test', 'test', 800_001),
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Pictures of one renderer and split."""
+
+    name: str
+    amount: str
+    """Field of ``Amounts``."""
+    split: Split
+    first_seed: int
+    simulator: str = 'mujoco'
+    scenes_per_shard: int = 1000
+
+
+# No scene is in two of the folders, but those of the second test are the first ones of the first.
+FOLDERS = (
+    Folder('train', 'train', 'train', 1),
+    Folder('train/gazebo', 'gazebo_train', 'train', 700_001, 'gazebo', 100),
+    Folder('val', 'val', 'train', 900_001),
+    Folder('test', 'test', 'test', 800_001),
+    Folder('test_gazebo', 'gazebo_test', 'test', 800_001, 'gazebo', 100),
 )
 
 
@@ -73,6 +93,7 @@ def run(out: Path, profile: str = 'full', seed: int = 0, device: str | None = No
 
     Raises:
       BadRequest: for an unknown profile.
+      GazeboUnavailable: its pictures are wanted, and it is not installed.
     """
     if profile not in PROFILES or profile not in AMOUNTS:
         raise BadRequest(f'profile is {profile!r}; allowed: {", ".join(AMOUNTS)}')
@@ -98,9 +119,13 @@ def run(out: Path, profile: str = 'full', seed: int = 0, device: str | None = No
 
 def make_scenes(data: Path, amounts: Amounts, seed: int) -> None:
     """Draw the scenes of all splits; those that are there already stay."""
-    workers = os.cpu_count() or 1
-    for folder, split, first_seed in FOLDERS:
-        generate(data / folder, getattr(amounts, folder), seed + first_seed, split, workers)
+    for folder in FOLDERS:
+        scenes = getattr(amounts, folder.amount)
+        if scenes:
+            generate(
+                data / folder.name, scenes, seed + folder.first_seed, folder.split,
+                os.cpu_count() or 1, folder.scenes_per_shard, folder.simulator,
+            )
 
 
 def make_motions_and_decoder(out: Path, amounts: Amounts, seed: int) -> Path:

@@ -61,7 +61,7 @@ def read_moments(data_dir: Path, split: str, scenes: Scenes) -> list[Moment]:
     Raises:
         ShardError: shards are missing, or fewer than the scenes.
     """
-    paths = sorted((data_dir / split).glob('shard_*.agent.jsonl'))
+    paths = sorted((data_dir / split).rglob('shard_*.agent.jsonl'))
     lines = [line for path in paths for line in path.read_text(encoding='utf-8').splitlines()]
     if len(lines) < len(scenes):
         raise ShardError(

@@ -34,6 +34,8 @@ from cloud_backbone.distillation.stages import (
 import torch
 
 STAGES = ('eyes', 'student', 'teacher', 'plain', 'distilled', 'agent', 'report')
+OTHER_RENDERERS = ('test_gazebo',)
+"""Folders beside test with the same scenes in other pictures; measured where they are."""
 MEASURED = ('student', 'teacher', 'plain', 'distilled')
 
 
@@ -108,7 +110,8 @@ def _make_agent(shop: Workshop) -> dict[str, dict[str, float]]:
     make_agent(shop, shop.start or shop.out_dir / _better(shop))
     return {
         split: {**measure(shop, 'agent', split), **measure_acts(shop, 'agent', split)}
-        for split in ('val', 'test')
+        for split in ('val', 'test', *OTHER_RENDERERS)
+        if split not in OTHER_RENDERERS or (shop.data_dir / split).is_dir()
     }
 
 

@@ -77,12 +77,12 @@ class Scenes:
 
 
 def read_split(data_dir: Path, split: str, limit: int | None = None) -> Scenes:
-    """Read the shards of one split, at most `limit` scenes.
+    """Read the shards of one split, those in folders of it too, at most `limit` scenes.
 
     Raises:
         ShardError: there is no shard, or a shard's files do not agree.
     """
-    paths = sorted((data_dir / split).glob('shard_*.npz'))
+    paths = sorted((data_dir / split).rglob('shard_*.npz'))
     paths = [path for path in paths if path.with_suffix('.jsonl').is_file()]
     if not paths:
         raise ShardError(f'{data_dir / split} holds no shard_*.npz with its .jsonl')

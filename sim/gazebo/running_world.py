@@ -185,9 +185,6 @@ class RunningWorld:
         self._transport.subscribe(
             f'{about}/{CAMERA_LINK}/image', 'ImageStamped', self._take_picture)
         self._transport.advertise(f'{about}/world_control', 'WorldControl')
-        self._transport.advertise(f'{about}/physics', 'Physics')
-        if self._lockstep:
-            self.pace(STANDING)
         deadline_s = time.monotonic() + FIRST_POSES_S
         while not self._names <= self._poses.keys():
             self._check()
@@ -197,6 +194,10 @@ class RunningWorld:
             if self._lockstep:
                 self._control(multi_step=1)
             time.sleep(NUDGE_S)
+        # Told of its pace before the world is loaded, gzserver aborts.
+        self._transport.advertise(f'{about}/physics', 'Physics')
+        if self._lockstep:
+            self.pace(STANDING)
         self._commands = JointCommands(MODEL, self._process.partition, GAINS)
         self._commands.wait_ready()
 

@@ -63,6 +63,6 @@ def test_shards_do_not_depend_on_each_other(shard, tmp_path):
     settings = Settings(5, 'test', 6, 3)
     painter = Painter()
     assert write_shard((str(tmp_path), 1, 3, 6, settings), painter) == 3
-    painter.camera.close()
+    painter.close()
     alone = np.load(tmp_path / 'shard_0001.npz')
     assert (alone['kind'] == np.load(shard / 'shard_0001.npz')['kind']).all()

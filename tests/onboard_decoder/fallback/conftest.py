@@ -31,7 +31,7 @@ def scenes():
     for index in range(40):
         scene = painter.draw_visible(777_777, index, 'train')
         drawn.append((scene, painter.photograph()))
-    painter.camera.close()
+    painter.close()
     return drawn
 
 
