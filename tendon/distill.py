@@ -23,6 +23,7 @@ from sim.arm_limits import ArmLimits
 from sim.dataset import generate
 from sim.demonstrations import Settings, write_demonstrations
 from sim.expert import Expert
+from sim.gazebo.install import is_installed
 from sim.scene import Split
 from sim.step_sequences import write_sequences
 from tendon.errors import BadRequest
@@ -92,12 +93,13 @@ def run(out: Path, profile: str = 'full', seed: int = 0, device: str | None = No
       Exit status 0.
 
     Raises:
-      BadRequest: for an unknown profile.
-      GazeboUnavailable: its pictures are wanted, and it is not installed.
+      BadRequest: for an unknown profile, or where Gazebo is wanted and not installed.
     """
     if profile not in PROFILES or profile not in AMOUNTS:
         raise BadRequest(f'profile is {profile!r}; allowed: {", ".join(AMOUNTS)}')
     amounts, console = AMOUNTS[profile], Console()
+    if amounts.gazebo_train and not is_installed():  # said now, not after hours
+        raise BadRequest(f'profile {profile} draws scenes in Gazebo: run "tendon gazebo-install"')
     # Two spinning threads on two busy cores are slower than one.
     torch.set_num_threads(1)
     console.rule('scenes')

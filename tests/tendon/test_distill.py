@@ -71,3 +71,21 @@ def test_an_unknown_profile_is_refused(parts, tmp_path):
         distill.run(tmp_path, 'huge')
 
     assert not parts
+
+
+def test_missing_gazebo_is_said_first(parts, tmp_path, monkeypatch):
+    """Before anything is drawn, in words that say what to do."""
+    monkeypatch.setattr(distill, 'is_installed', lambda: False)
+    with pytest.raises(BadRequest, match='gazebo-install'):
+        distill.run(tmp_path, 'full')
+    assert not parts
+
+
+def test_full_draws_a_share_in_gazebo(parts, tmp_path, monkeypatch):
+    """Some of the training, and a test set of the very scenes that the other renderer shows."""
+    monkeypatch.setattr(distill, 'is_installed', lambda: True)
+    distill.make_scenes(tmp_path, distill.AMOUNTS['full'], 0)
+    drawn = {call[1][0].name: call[1] for call in parts}
+    assert drawn['gazebo'][6] == drawn['test_gazebo'][6] == 'gazebo'
+    assert drawn['test_gazebo'][2] == drawn['test'][2]
+    assert drawn['gazebo'][2] != drawn['train'][2]
