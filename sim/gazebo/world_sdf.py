@@ -42,19 +42,24 @@ def entity_model(index: int) -> str:
     return f'entity_{index}'
 
 
-def world_sdf(scene: SceneSpec) -> str:
-    """Return the world with a scene in it, the arm in the scene's pose; it runs in real time."""
+def world_sdf(scene: SceneSpec, weightless: bool = False) -> str:
+    """Return the world with a scene in it, the arm in the scene's pose; it runs in real time.
+
+    Args:
+        scene: as drawn.
+        weightless: nothing falls, held or not; for pictures of a moment.
+    """
     urdf, look = UrdfLinks(URDF), scene.appearance
     return '\n'.join([
         f'<?xml version="1.0"?><sdf version="1.6"><world name="{WORLD}">',
-        _physics(), light_sdf(look), table_sdf(look), *entity_sdf(scene),
+        _physics(weightless), light_sdf(look), table_sdf(look), *entity_sdf(scene),
         *clutter_sdf(scene), arm_sdf(urdf), camera_sdf(look, CAMERA_NAME),
         _state(urdf, scene), '</world></sdf>',
     ])
 
 
-def _physics() -> str:
-    return (
+def _physics(weightless: bool) -> str:
+    return ('<gravity>0 0 0</gravity>' if weightless else '') + (
         f'<physics type="ode"><max_step_size>{STEP_S}</max_step_size>'
         f'<real_time_update_rate>{1 / STEP_S:g}</real_time_update_rate>'
         '<ode><solver><iters>80</iters></solver></ode></physics>'

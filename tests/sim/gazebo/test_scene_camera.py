@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from sim.dataset import generate
+from sim.dataset import generate, Painter
 from sim.errors import SceneError
 
 pytestmark = pytest.mark.slow
@@ -32,3 +32,17 @@ def test_pictures_of_two_renderers_do_not_mix(tmp_path):
         generate(tmp_path, 1, 5, 'test', 1, 1, 'gazebo')
     with pytest.raises(SceneError, match='bullet'):
         generate(tmp_path / 'other', 1, 5, 'test', 1, 1, 'bullet')
+
+
+def test_a_held_thing_does_not_fall(gazebo):
+    """In both pictures the thing in the gripper is where the label says, in its colour."""
+    near = []
+    for simulator in ('mujoco', 'gazebo'):
+        painter = Painter(simulator)
+        scene = painter.draw_visible(800_001, 3, 'test')
+        held = [entity.held for entity in scene.entities].index(True)
+        x, y = (painter.world.label_points()[held] * 128).astype(int)
+        near.append(painter.photograph()[y - 2:y + 3, x - 2:x + 3].astype(float).mean((0, 1)))
+        painter.close()
+
+    assert np.linalg.norm(near[0] - near[1]) < 60, near
